@@ -30,7 +30,7 @@ void notes_add_end(void *user, const struct watch_file *file)
     for (uint32_t i = 0; i < store->session_count; i++) {
         struct session *session = store->sessions[i];
 
-        if (strcmp(session->id, id) != 0 || session->end.known)
+        if (!end_note_is_about(id, session->id) || session->end.known)
             continue;
         session->end = (struct state_end){
             .known = true,

@@ -15,13 +15,32 @@ void answer_free(struct answer *answer)
     arena_free(&answer->arena);
 }
 
+static bool has_steps(const struct process *process)
+{
+    return process->told_steps > 0 || process->steps.count > 0;
+}
+
+enum wire_role pick_role(const struct session *session, const struct process *process)
+{
+    const struct process_identity *who = &process->identity;
+
+    if (who->role != WIRE_ROLE_TRAINER || has_steps(process))
+        return who->role;
+    for (const struct process *other = session->processes; other != NULL;
+         other = other->next)
+        if (other->identity.role == WIRE_ROLE_TRAINER && has_steps(other) &&
+            (who->rank < 0 || other->identity.rank == who->rank))
+            return WIRE_ROLE_HELPER;
+    return who->role;
+}
+
 /* Smaller is chosen: trainers with a rank by rank, then other trainers, launchers,
  * workers; among equals the one with steps, then the first. */
 static uint64_t weight(const struct process *process)
 {
     const struct process_identity *who = &process->identity;
     uint64_t role = who->role == WIRE_ROLE_WORKER ? 2 : who->role == WIRE_ROLE_LAUNCHER;
-    uint64_t stepless = process->told_steps == 0 && process->steps.count == 0;
+    uint64_t stepless = !has_steps(process);
     uint64_t rank = who->rank >= 0 ? (uint64_t)who->rank : (uint64_t)INT32_MAX + 1;
 
     return role << 60 | stepless << 40 | rank;

@@ -39,6 +39,10 @@ uint32_t pick_steps(const struct pick *pick, uint32_t *count);
 /* The default process of a session: its lowest rank, else its first trainer. */
 struct process *pick_default(const struct session *session);
 
+/* Its role as it turned out: a trainer without a step next to one with steps is a helper (a
+ * driver, a controller), unless it is a rank of its own. */
+enum wire_role pick_role(const struct session *session, const struct process *process);
+
 /* "cpu", "cuda:0"; torch's names of device types. */
 const char *pick_device(struct answer *head, uint16_t device);
 

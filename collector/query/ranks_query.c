@@ -282,7 +282,9 @@ static int list_ranks(const struct pick *pick, struct comparing *comparing,
          process = process->next) {
         const struct process_identity *who = &process->identity;
 
-        if (who->role == WIRE_ROLE_WORKER || who->rank < 0)
+        enum wire_role role = pick_role(pick->session, process);
+
+        if (role == WIRE_ROLE_WORKER || role == WIRE_ROLE_HELPER || who->rank < 0)
             continue;
         struct rank_row *row = &answer->rows[answer->row_count++];
 

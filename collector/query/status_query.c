@@ -97,22 +97,25 @@ static uint64_t steps_of(const struct process *process)
 /* What was dead this long before the command's end did not end by what ended that. */
 #define TOGETHER_NS INT64_C(60000000000)
 
-/* What left without a good-bye has not crashed where it is known better: it is the command,
- * and that exited by itself (_exit() runs no exit handlers), or somebody ended the job. */
+/* What left without a good-bye has not crashed where the command's end says better: it is the
+ * command, and that exited by itself (_exit() runs no exit handlers); the command succeeded,
+ * and its launcher ended its workers (but for what the kernel killed); or somebody ended the
+ * job. */
 static enum process_state process_state_of(const struct session *session,
                                            const struct process *process)
 {
     const struct state_end *end = &session->end;
-    bool exited, stopped;
+    bool exited, succeeded, stopped;
 
     if (process->state != PROCESS_CRASHED || !end->known)
         return process->state;
     exited = end->signal == 0 && end->pid != 0 && end->pid == process->identity.pid;
+    succeeded = end->signal == 0 && end->exit_code == 0 && !end->oom;
     stopped = end->stopped_by != 0 &&
               (end->realtime_ns == 0 || process->alive_ns == INT64_MIN ||
                end->realtime_ns - session->zero_realtime_ns - process->alive_ns <
                    TOGETHER_NS);
-    return exited || stopped ? PROCESS_ENDED : PROCESS_CRASHED;
+    return exited || succeeded || stopped ? PROCESS_ENDED : PROCESS_CRASHED;
 }
 
 /* Why it is in this state: nothing that was told of a crash that is none. */
@@ -135,7 +138,7 @@ static int fill_process(struct answer *head, const struct session *session,
         .parent_pid = who->parent_pid,
         .rank = who->rank,
         .world_size = who->world_size,
-        .role = who->role,
+        .role = pick_role(session, process),
         .state = process_state_of(session, process),
         .reason = arena_text(&head->arena, reason_of(session, process)),
         .host = arena_text(&head->arena, who->host),

@@ -117,7 +117,7 @@ static int take_process(const struct pick *pick, const struct process *process,
 
     *to = (struct trace_process){.pid = process->identity.pid,
                                  .rank = process->identity.rank,
-                                 .role = process->identity.role,
+                                 .role = pick_role(pick->session, process),
                                  .name = arena_text(arena, pick->session->name),
                                  .host = arena_text(arena, process->identity.host),
                                  .lost_events = process->lost + process->nested_lost};

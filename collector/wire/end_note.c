@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "wire/note.h"
 
@@ -47,6 +48,20 @@ bool end_note_parse(const char *text, size_t size, struct end_note *note)
     *note = (struct end_note){0};
     return size <= END_NOTE_BYTES_MAX &&
            note_parse(text, size, first_line, take_line, note);
+}
+
+bool end_note_is_about(const char *id, const char *session)
+{
+    size_t length = strlen(id);
+
+    if (length == 0 || strncmp(session, id, length) != 0)
+        return false;
+    if (session[length] == '\0')
+        return true;
+    const char *number = session + length + 1;
+
+    return session[length] == '.' && number[0] != '\0' &&
+           number[strspn(number, "0123456789")] == '\0';
 }
 
 uint32_t end_note_stopped_by(const struct end_note *note)

@@ -40,6 +40,10 @@ size_t end_note_format(const struct end_note *note, char *text, size_t size);
 /* True when `size` bytes at `text` (no NUL needed, any bytes) are a note. */
 MUST_CHECK bool end_note_parse(const char *text, size_t size, struct end_note *note);
 
+/* Is the note <id>.end about `session`: the one with this id, or a later training of the same
+ * command, <id>.<n>? */
+bool end_note_is_about(const char *id, const char *session);
+
 /* The signal by which somebody ended the job as a user asks for it (INT, TERM, HUP); 0
  * none. One that the command did not die of counts where it failed after it. */
 uint32_t end_note_stopped_by(const struct end_note *note);

@@ -61,6 +61,8 @@ enum wire_role {
     WIRE_ROLE_TRAINER = 1,
     WIRE_ROLE_LAUNCHER = 2,
     WIRE_ROLE_WORKER = 3,
+    WIRE_ROLE_HELPER =
+        4, /* never written: what readers call a trainer that does not train */
 };
 
 enum wire_clock {

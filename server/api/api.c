@@ -164,7 +164,8 @@ const char *api_role_name(int wire_role)
 {
     static const char *const names[] = {[WIRE_ROLE_TRAINER] = "trainer",
                                         [WIRE_ROLE_LAUNCHER] = "launcher",
-                                        [WIRE_ROLE_WORKER] = "worker"};
+                                        [WIRE_ROLE_WORKER] = "worker",
+                                        [WIRE_ROLE_HELPER] = "helper"};
 
     return NAME_OF(names, wire_role);
 }

@@ -123,7 +123,9 @@ static const char *role_name(uint32_t role)
 {
     if (role == WIRE_ROLE_TRAINER)
         return "trainer";
-    return role == WIRE_ROLE_LAUNCHER ? "launcher" : "worker";
+    return role == WIRE_ROLE_LAUNCHER ? "launcher"
+           : role == WIRE_ROLE_HELPER ? "helper"
+                                      : "worker";
 }
 
 static void write_process(struct trace_writer *writer,

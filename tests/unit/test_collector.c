@@ -581,11 +581,26 @@ static void a_command_that_exits_without_its_exit_handlers_has_ended(void **stat
                  "");
 }
 
-static void a_process_that_dies_under_a_command_that_ends_well_has_crashed(void **state)
+static void what_a_launcher_ends_after_its_success_has_not_crashed(void **state)
 {
     (void)state;
-    assert_ended(&(struct end_note){.exit_code = 0, .pid = fake_pid + 1},
+    assert_ended(&(struct end_note){.exit_code = 0, .pid = fake_pid + 1}, PROCESS_ENDED,
+                 0, "");
+}
+
+static void a_process_that_dies_under_a_command_that_fails_has_crashed(void **state)
+{
+    (void)state;
+    assert_ended(&(struct end_note){.exit_code = 1, .pid = fake_pid + 1},
                  PROCESS_CRASHED, 0, "");
+}
+
+static void what_the_kernel_kills_has_crashed_however_the_command_ends(void **state)
+{
+    (void)state;
+    assert_ended(
+        &(struct end_note){.exit_code = 0, .pid = fake_pid + 1, .oom_kills = 1},
+        PROCESS_CRASHED, 0, "");
 }
 
 static void a_job_that_somebody_interrupts_has_not_crashed(void **state)
@@ -1172,7 +1187,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_command_that_exits_without_its_exit_handlers_has_ended, begin, end),
         cmocka_unit_test_setup_teardown(
-            a_process_that_dies_under_a_command_that_ends_well_has_crashed, begin, end),
+            what_a_launcher_ends_after_its_success_has_not_crashed, begin, end),
+        cmocka_unit_test_setup_teardown(
+            a_process_that_dies_under_a_command_that_fails_has_crashed, begin, end),
+        cmocka_unit_test_setup_teardown(
+            what_the_kernel_kills_has_crashed_however_the_command_ends, begin, end),
         cmocka_unit_test_setup_teardown(
             a_rate_of_events_is_that_of_seconds_and_not_of_one_look, begin, end),
         cmocka_unit_test_setup_teardown(more_files_than_are_looked_at_are_said, begin,

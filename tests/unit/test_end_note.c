@@ -83,6 +83,19 @@ static void a_signal_that_was_asked_for_counts_where_the_command_failed_after_it
     assert_int_equal(end_note_stopped_by(&(struct end_note){.asked_signal = 15}), 0);
 }
 
+static void a_note_is_about_all_trainings_of_its_command_and_no_other(void **state)
+{
+    (void)state;
+    assert_true(end_note_is_about("4f2a", "4f2a"));
+    assert_true(end_note_is_about("4f2a", "4f2a.2"));
+    assert_true(end_note_is_about("exp.3", "exp.3"));
+    assert_false(end_note_is_about("4f2a", "4f2b"));
+    assert_false(end_note_is_about("4f2a", "4f2a.x"));
+    assert_false(end_note_is_about("4f2a", "4f2a."));
+    assert_false(end_note_is_about("4f2a", "4f2ab"));
+    assert_false(end_note_is_about("", ".2"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -92,6 +105,7 @@ int main(void)
         cmocka_unit_test(a_note_that_does_not_fit_is_not_written),
         cmocka_unit_test(
             a_signal_that_was_asked_for_counts_where_the_command_failed_after_it),
+        cmocka_unit_test(a_note_is_about_all_trainings_of_its_command_and_no_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,16 +48,32 @@ static int open_file(int folder, const char *name, struct stat *status)
     return -EINVAL;
 }
 
-/* The note of `run` where no good-bye was said: _exit() runs no exit handlers, nor does who
- * is interrupted. */
+/* <id>.end is also about <id>.2 and later trainings of the same command. */
+static int open_end_note(int folder, const char *session)
+{
+    const char *dot = strrchr(session, '.');
+    int whole = (int)strlen(session),
+        first = dot == NULL ? whole : (int)(dot - session);
+    int lengths[] = {whole, first}, fd = -1;
+
+    for (int i = 0; i < 2 && fd < 0; i++) {
+        char name[WIRE_TEXT + 8], id[WIRE_TEXT];
+        struct stat status;
+
+        (void)snprintf(id, sizeof(id), "%.*s", lengths[i], session);
+        (void)snprintf(name, sizeof(name), "%s.end", id);
+        fd = end_note_is_about(id, session) ? open_file(folder, name, &status) : -1;
+    }
+    return fd;
+}
+
+/* The note of `run` where no good-bye was said, read as the server's status does: _exit() runs
+ * no exit handlers, nor does who is interrupted or ended by his launcher. */
 static bool has_ended(int folder, const struct segment_entry *entry)
 {
-    char name[WIRE_TEXT + 8], text[END_NOTE_BYTES_MAX];
+    char text[END_NOTE_BYTES_MAX];
     struct end_note note;
-    struct stat status;
-
-    (void)snprintf(name, sizeof(name), "%s.end", entry->session);
-    int fd = open_file(folder, name, &status);
+    int fd = open_end_note(folder, entry->session);
     ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text));
 
     if (fd >= 0)
@@ -65,6 +81,7 @@ static bool has_ended(int folder, const struct segment_entry *entry)
     if (got <= 0 || !end_note_parse(text, (size_t)got, &note))
         return false;
     return end_note_stopped_by(&note) != 0 ||
+           (note.signal == 0 && note.exit_code == 0 && note.oom_kills == 0) ||
            (note.signal == 0 && note.pid != 0 && note.pid == entry->pid);
 }
 
