@@ -68,12 +68,14 @@ struct watch_state {
     uint32_t segments;
 };
 
-/* A command of `trainglass run` that runs (wire/run_note.h). */
+/* A command of `trainglass run` (wire/run_note.h): one that runs, or one that ended and of
+ * which nothing was recorded. */
 struct command_state {
     char session[WIRE_TEXT];
     char command[200];
     uint32_t pid;
     int64_t realtime_ns; /* of its start */
+    bool ended;
 };
 
 struct store {

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -78,6 +79,43 @@ static void add_command(void *user, const struct watch_file *file)
     to->realtime_ns = (int64_t)(note.realtime_ns & INT64_MAX);
 }
 
+static bool is_among(const struct commands *commands, const char *session)
+{
+    for (uint32_t i = 0; i < commands->count; i++)
+        if (strcmp(commands->list[i].session, session) == 0)
+            return true;
+    return false;
+}
+
+static bool was_recorded(const struct store *store, const char *session)
+{
+    for (uint32_t i = 0; i < store->session_count; i++)
+        if (strcmp(store->sessions[i]->id, session) == 0)
+            return true;
+    return false;
+}
+
+/* It outlives a `run` that is killed. */
+static bool goes_on(const struct command_state *command)
+{
+    return command->pid != 0 && command->pid <= INT32_MAX &&
+           (kill((pid_t)command->pid, 0) == 0 || errno == EPERM);
+}
+
+/* Whoever started a command and finds nothing of it looks here for the reason. */
+static void keep_unseen(struct commands *commands, const struct store *store)
+{
+    for (uint32_t i = 0; i < store->command_count; i++) {
+        const struct command_state *before = &store->commands[i];
+
+        if (commands->count == STATE_COMMANDS || is_among(commands, before->session) ||
+            was_recorded(store, before->session) || (!before->ended && goes_on(before)))
+            continue;
+        commands->list[commands->count] = *before;
+        commands->list[commands->count++].ended = true;
+    }
+}
+
 void notes_tell_commands(struct watch *watch, struct store *store)
 {
     struct commands commands = {.count = 0};
@@ -85,6 +123,7 @@ void notes_tell_commands(struct watch *watch, struct store *store)
     watch_scan(watch, ".run", add_command, &commands);
     /* At once: a reader between two of them would miss what runs. */
     pthread_rwlock_wrlock(&store->lock);
+    keep_unseen(&commands, store);
     memcpy(store->commands, commands.list, sizeof(commands.list));
     store->command_count = commands.count;
     pthread_rwlock_unlock(&store->lock);

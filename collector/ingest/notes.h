@@ -9,7 +9,7 @@
  * the next scan. */
 void notes_add_end(void *user, const struct watch_file *file);
 
-/* The commands that run now, in place of those told before. */
+/* The commands that run now, then those of before of which nothing was recorded. */
 void notes_tell_commands(struct watch *watch, struct store *store);
 
 #endif

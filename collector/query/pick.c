@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "wire/run_note.h"
+
 #define DEFAULT_NS INT64_C(60000000000)
 
 /* As many as a rhythm needs, and twice what a finding does. */
@@ -87,6 +89,19 @@ static struct process *find_process(const struct session *session,
     return found;
 }
 
+/* Why there is no session at all. */
+static const char *why_none(const struct store *store)
+{
+    bool runs = false;
+
+    for (uint32_t i = 0; i < store->command_count; i++)
+        runs = runs || !store->commands[i].ended;
+    if (store->command_count == 0)
+        return "no run was seen yet";
+    return runs ? "a command runs, and " RUN_NOTE_UNSEEN " so far; " RUN_NOTE_REMEDY
+                : "a command ran and ended, and " RUN_NOTE_UNSEEN "; " RUN_NOTE_REMEDY;
+}
+
 static int refuse(struct pick *pick, const char *reason)
 {
     pick->head->reason = reason;
@@ -105,7 +120,7 @@ int pick_begin(struct pick *pick, struct store *store,
     pthread_rwlock_rdlock(&store->lock);
     pick->session = find_session(store, selection->session);
     if (pick->session == NULL)
-        return refuse(pick, selection->session[0] == '\0' ? "no run was seen yet"
+        return refuse(pick, selection->session[0] == '\0' ? why_none(store)
                                                           : "no session has this id");
     pick->process = find_process(pick->session, selection);
     if (pick->process == NULL)
@@ -359,7 +374,8 @@ void pick_judged(struct pick *pick, const struct window *asked)
         start_of_last(&pick->process->steps, JUDGED_STEPS, &complete) >=
             head->window.from_ns)
         return;
-    head->window = (struct answer_window){.first_step = NOT_KNOWN, .last_step = NOT_KNOWN};
+    head->window =
+        (struct answer_window){.first_step = NOT_KNOWN, .last_step = NOT_KNOWN};
     head->steps = head->recorded_steps = 0;
     pick_window(pick, &steps);
 }

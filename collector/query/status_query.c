@@ -351,7 +351,8 @@ static int fill_commands(const struct store *store, struct status_answer *answer
                 (struct status_command){.session = arena_text(arena, from->session),
                                         .command = arena_text(arena, from->command),
                                         .pid = from->pid,
-                                        .start_unix_ns = from->realtime_ns};
+                                        .start_unix_ns = from->realtime_ns,
+                                        .ended = from->ended};
     }
     return 0;
 }

@@ -109,11 +109,12 @@ struct status_watch {
     uint32_t segments;
 };
 
-/* A command of `trainglass run` that runs, and of which nothing was seen so far. */
+/* A command of `trainglass run` of which nothing was seen so far. */
 struct status_command {
     const char *session, *command;
     uint32_t pid;
     int64_t start_unix_ns; /* 0 unknown */
+    bool ended;            /* else it runs */
 };
 
 struct status_answer {

@@ -21,6 +21,14 @@
 #define RUN_NOTE_BYTES_MAX 512u
 #define RUN_NOTE_COMMAND   200u
 
+/* What is said of a command of which nothing was recorded, and what records it. */
+#define RUN_NOTE_UNSEEN                                                                \
+    "no import of PyTorch, no `trainglass.attach()` and no call of trainglass.h was "  \
+    "seen in it"
+#define RUN_NOTE_REMEDY                                                                \
+    "PyTorch is recorded by itself, any other loop by `trainglass.attach()` with "     \
+    "`trainglass.step()`, or by trainglass.h"
+
 struct run_note {
     uint32_t pid; /* of the command, as `run` sees it */
     uint64_t realtime_ns;

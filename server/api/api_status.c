@@ -6,6 +6,7 @@
 #include "api/api.h"
 #include "api/json.h"
 #include "query/status_query.h"
+#include "wire/run_note.h"
 
 /* Sessions that are told in full; of older ones only what the picker shows. */
 #define STATUS_FULL_SESSIONS 8u
@@ -208,8 +209,9 @@ static cJSON *command_json(const struct status_command *command)
     json_text(part, "command", command->command);
     json_count(part, "pid", command->pid);
     json_ms(part, "start_unix_ms", (double)command->start_unix_ns);
+    cJSON_AddStringToObject(part, "state", command->ended ? "ended" : "running");
     json_text(part, "reason",
-              "no PyTorch was seen in it so far, and no call of trainglass.h");
+              command->ended ? RUN_NOTE_UNSEEN : RUN_NOTE_UNSEEN " so far");
     return part;
 }
 

@@ -157,7 +157,7 @@ int place_make(const char *path)
     return stat(folder, &status) == 0 && S_ISDIR(status.st_mode) ? 0 : -ENOTDIR;
 }
 
-void place_warn_of_directory(const char *directory)
+bool place_warn_of_directory(const char *directory)
 {
     struct stat status;
     const char *why = NULL;
@@ -177,6 +177,7 @@ void place_warn_of_directory(const char *directory)
         command_complain("nothing is recorded: the folder %.500s cannot be used (%s); "
                          "--dir names another",
                          directory, why);
+    return why != NULL;
 }
 
 void place_warn_of_state(const struct options *options)

@@ -25,8 +25,8 @@ bool place_absolute(const char *path, char *absolute);
 MUST_CHECK int place_make(const char *path);
 
 /* Says in one line why jobs cannot record in the folder of segments, if so: the rules are
- * the probe's own. Makes the folder if it is not there. */
-void place_warn_of_directory(const char *directory);
+ * the probe's own. Makes the folder if it is not there. True where they cannot. */
+bool place_warn_of_directory(const char *directory);
 
 /* One line on stderr where nothing can be kept in the state folder: which it is, why, and
  * what is lost by it. */

@@ -45,7 +45,7 @@ class RunTest(TrainglassTest):
     def test_input_output_and_errors_are_the_commands_own(self):
         ended = self.run_command("sh", "-c", "cat; echo err >&2", stdin=None, input="to it\n")
         self.assertEqual(ended.stdout, "to it\n")
-        self.assertTrue(ended.stderr.endswith("err\n"))
+        self.assertIn("err\n", ended.stderr)
 
     def test_nothing_is_printed_on_stdout_by_us(self):
         self.assertEqual(self.run_command("true").stdout, "")

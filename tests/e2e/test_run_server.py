@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from harness import (BUILD, PROGRAM, TrainglassTest, children_of, get, get_json, is_alive, main,
+from harness import (BUILD, PROGRAM, TrainglassTest, children_of, free_port, get, get_json, is_alive, main,
                      wait_for)
 
 ADDRESS = re.compile(r"trainglass: http://localhost:(\d+)")
@@ -52,16 +52,33 @@ class RunServerTest(TrainglassTest):
         self.end(process)
         self.assertEqual(get_json(port, "/healthz")["pid"], health["pid"])
 
-    def test_a_command_of_which_nothing_is_seen_is_named_while_it_runs(self):
+    def test_a_command_of_which_nothing_is_seen_is_named_while_it_runs_and_after_it(self):
         process, port = self.waiting_run()
         told = wait_for(lambda: get_json(port, "/api/status")["commands"], "the command")
-        self.assertEqual([(one["command"], one["pid"]) for one in told],
-                         [("cat", children_of(process.pid)[0])])
-        self.assertIn("no PyTorch", told[0]["reason"])
+        self.assertEqual([(one["command"], one["pid"], one["state"]) for one in told],
+                         [("cat", children_of(process.pid)[0], "running")])
+        self.assertIn("no import of PyTorch", told[0]["reason"])
         self.assertGreater(told[0]["start_unix_ms"], 1e12)
+        self.assertIn("a command runs", get_json(port, "/api/steps")["reason"])
         self.end(process)
-        wait_for(lambda: not get_json(port, "/api/status")["commands"], "it to be gone")
+        [ended] = wait_for(
+            lambda: [one for one in get_json(port, "/api/status")["commands"]
+                     if one["state"] == "ended"], "it to have ended")
+        self.assertEqual(ended["command"], "cat")
+        self.assertIn("trainglass.step()", get_json(port, "/api/steps")["reason"])
         self.assertEqual(list(self.directory.glob("*.run")), [])
+
+    def test_what_nothing_was_seen_of_is_said_at_its_end_with_what_records_it(self):
+        script = self.folder / "plain.py"
+        script.write_text("print(sum(range(10)))")
+        for flags in ((), ("--no-server",)):
+            ended = self.trainglass("run", *flags, "--", sys.executable, script)
+            self.assertEqual((ended.returncode, ended.stdout), (0, "45\n"))
+            last = ended.stderr.splitlines()[-1]
+            self.assertIn("nothing was recorded of plain.py: no import of PyTorch", last)
+            self.assertIn("`trainglass.attach()` with `trainglass.step()`", last)
+        process = self.recorded("")
+        self.assertNotIn("nothing was recorded", process.communicate()[1])
 
     def test_a_run_that_was_killed_is_named_no_more_and_its_note_goes_with_the_next(self):
         process, port = self.waiting_run()
@@ -77,8 +94,56 @@ class RunServerTest(TrainglassTest):
 
     def test_the_address_is_the_one_line_on_stderr_before_the_command(self):
         ended = self.trainglass("run", "--", "sh", "-c", "echo mine >&2")
-        self.assertEqual(ended.stderr, f"trainglass: http://localhost:{self.port}\nmine\n")
+        first, second, last = ended.stderr.splitlines()
+        self.assertEqual((first, second), (f"trainglass: http://localhost:{self.port}", "mine"))
+        self.assertIn("nothing was recorded of sh", last)
         self.assertEqual(ended.stdout, "")
+
+    def test_the_command_finds_its_page_whatever_the_port_and_the_base_path(self):
+        code = "import trainglass; print(trainglass.url())"
+        for port, flags in ((self.port, ()), (free_port(), ("--base-path", "/here"))):
+            ended = self.trainglass("run", "--port", port, *flags, "--", sys.executable, "-c",
+                                    code, env={"TRAINGLASS_PORT": None})
+            self.assertEqual(ended.stdout, f"http://localhost:{port}{''.join(flags[1:])}\n")
+
+    def test_an_address_of_another_job_that_was_handed_on_is_not_taken_for_ones_own(self):
+        process, _ = self.waiting_run()
+        other = self.folder / "other"
+        other.mkdir()
+        ended = self.trainglass(
+            "run", "--no-server", "--", sys.executable, "-c",
+            "import trainglass; print(trainglass.url())",
+            env={"TRAINGLASS_URL": f"http://localhost:{self.port}", "TRAINGLASS_DIR": str(other)})
+        self.assertEqual(ended.stdout, "None\n")
+        self.end(process)
+
+    def test_a_launcher_that_kills_its_workers_after_their_success_has_not_crashed(self):
+        """As Ray Train does: the driver, which may import much, trains nothing itself."""
+        worker = self.folder / "worker.py"
+        worker.write_text("import time, trainglass\ntrainglass.attach()\n"
+                          "for _ in range(5): trainglass.step()\n"
+                          "print('done', flush=True)\ntime.sleep(600)\n")
+        process = self.recorded(
+            "import subprocess\n"
+            "for _ in range(2):\n"
+            f"    one = subprocess.Popen([sys.executable, '-u', {str(worker)!r}],\n"
+            "                           stdout=subprocess.PIPE)\n"
+            "    one.stdout.readline()\n"
+            "    one.kill()\n"
+            "    one.wait()\n", steps=0)
+        port = self.address(process.stderr.readline())
+        self.assertEqual(process.wait(), 0)
+        rows = wait_for(
+            lambda: [rows for rows in [get_json(port, "/api/status")["sessions"]]
+                     if len(rows) == 2 and all(row["end"] and row["state"] != "running"
+                                               for row in rows)], "the end of both")[0]
+        for row in rows:
+            self.assertEqual((row["state"], row["reason"], row["steps"]), ("ended", "", 5))
+            self.assertEqual(row["end"]["exit_code"], 0)
+        roles = [[one["role"] for one in row["processes"]] for row in rows]
+        self.assertEqual(sorted(sum(roles, [])), ["helper", "trainer", "trainer"])
+        listed = json.loads(self.trainglass("dump", "--json").stdout)
+        self.assertNotIn("crashed", [one["state"] for one in listed])
 
     def test_under_ssh_the_line_that_brings_the_page_is_printed(self):
         for ssh_port, command in (("22", "ssh -L"), ("2222", "ssh -p 2222 -L")):
@@ -87,14 +152,14 @@ class RunServerTest(TrainglassTest):
             self.assertIn(f"{command} {self.port}:localhost:{self.port} ada@192.0.2.1",
                           ended.stderr)
 
-    def recorded(self, ending, **options):
-        """Runs a job of five steps and the lines `ending`, without PyTorch."""
+    def recorded(self, ending, steps=5, **options):
+        """Runs a job of some steps and the lines `ending`, without PyTorch."""
         library = BUILD / "lib/libtrainglass.so"
         if b"__asan_init" in library.read_bytes() or b"__tsan_init" in library.read_bytes():
             self.skipTest("a plain Python cannot host a library with a sanitizer")
         script = self.folder / "job.py"
         script.write_text("import os, sys, trainglass\ntrainglass.attach()\n"
-                          "for _ in range(5): trainglass.step()\n" + ending)
+                          f"for _ in range({steps}): trainglass.step()\n" + ending)
         return self.start("run", "--", sys.executable, "-u", script, **options)
 
     def ended(self, port):
@@ -209,7 +274,8 @@ class RunServerTest(TrainglassTest):
             ended = self.trainglass("run", "--", "true")
             listener.shutdown(socket.SHUT_RDWR)
             busy.join()
-        self.assertEqual(ended.stderr, f"trainglass: http://localhost:{self.port}\n")
+        self.assertEqual(ended.stderr.splitlines()[0],
+                         f"trainglass: http://localhost:{self.port}")
         self.assertEqual(self.servers(), [])
 
     def test_a_server_of_another_folder_is_not_joined(self):
@@ -289,7 +355,7 @@ class RunServerTest(TrainglassTest):
             "TRAINGLASS_STATE_DIR": state})
         self.assertEqual(ended.returncode, 3)
         self.assertEqual(get(self.address(ended.stderr), "/healthz")[0], 200)
-        address, warning = ended.stderr.splitlines()
+        address, warning, _ = ended.stderr.splitlines()
         for words in (state, "Not a directory", "earlier runs", "windows", "--state-dir"):
             self.assertIn(words, warning)
 
@@ -382,7 +448,7 @@ class RunServerTest(TrainglassTest):
         line = first.stderr.readline()
         self.assertIn("?token=", line)
         second = self.trainglass("run", "--bind", "0.0.0.0", "--", "true")
-        self.assertEqual(second.stderr, line)
+        self.assertEqual(second.stderr.splitlines(True)[0], line)
         self.end(first)
 
 

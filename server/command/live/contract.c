@@ -204,7 +204,7 @@ static int write_note(const char *path, const char *text, size_t length, mode_t 
     return written == (ssize_t)length ? 0 : -ENOSPC;
 }
 
-void contract_close(const struct contract *contract, pid_t pid,
+bool contract_close(const struct contract *contract, pid_t pid,
                     const struct child_end *end, int share)
 {
     char path[PLACE_BYTES + WIRE_TEXT + 8], made[sizeof(path) + 8];
@@ -223,10 +223,11 @@ void contract_close(const struct contract *contract, pid_t pid,
     size_t length = end_note_format(&note, text, sizeof(text));
 
     if (contract->directory[0] == '\0' || !was_recorded(contract))
-        return;
+        return false;
     snprintf(path, sizeof(path), "%s/%s.end", contract->directory, contract->session);
     snprintf(made, sizeof(made), "%s.new", path);
     if (write_note(made, text, length, contract_note_mode(share)) != 0 ||
         rename(made, path) != 0)
         unlink(made);
+    return true;
 }

@@ -14,8 +14,8 @@
 #ifndef COMMAND_CONTRACT_H
 #define COMMAND_CONTRACT_H
 
+#include <stdbool.h>
 #include <stdint.h>
-
 #include <sys/types.h>
 
 #include "command/live/child.h"
@@ -41,8 +41,9 @@ void contract_export(const struct contract *contract, const struct options *opti
                      char *const *argv);
 
 /* Writes <session>.end (wire/end_note.h): how the command, which ran as `pid`, ended, for
- * whom the setting `share` lets read. Best effort: the folder may be gone or full. */
-void contract_close(const struct contract *contract, pid_t pid,
+ * whom the setting `share` lets read. Best effort: the folder may be gone or full. False, and
+ * no note, where nothing of the command was recorded. */
+bool contract_close(const struct contract *contract, pid_t pid,
                     const struct child_end *end, int share);
 
 /* Who may read a note beside the segments: those whom the setting `share` lets read them. */

@@ -13,6 +13,7 @@
 #include "command/live/contract.h"
 #include "command/live/launch.h"
 #include "command/places.h"
+#include "wire/run_note.h"
 
 /* Under SSH the page is on the far machine: the line that brings it here. */
 static void print_ssh_line(uint16_t port)
@@ -69,18 +70,21 @@ int run_command(const struct run_request *request)
                  .joined) /* else it is another server's, with a folder of its own */
             place_warn_of_state(options);
     }
-    place_warn_of_directory(contract.directory);
+    bool unusable = place_warn_of_directory(contract.directory);
+
     unsetenv("TRAINGLASS_TOKEN"); /* the page's, not the job's */
     contract_export(&contract, options, request->argv);
     int share = (int)options_number(options, OPTION_SHARE);
     pid_t child = child_start(request->argv);
-    int announced = child < 0
-                        ? -1
-                        : announce_command(&contract, request->argv, child, share);
+    int announced =
+        child < 0 ? -1 : announce_command(&contract, request->argv, child, share);
 
     end = child_wait(child);
     announce_end(&contract, announced);
-    contract_close(&contract, child, &end, share);
+    if (!contract_close(&contract, child, &end, share) && child > 0 && !unusable)
+        command_complain("nothing was recorded of %s: " RUN_NOTE_UNSEEN
+                         "; " RUN_NOTE_REMEDY,
+                         contract.run_name);
     /* The lock goes with us; the server lingers from here. */
     const struct gate_run run = {
         .port = launched.port,

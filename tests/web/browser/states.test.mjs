@@ -72,6 +72,9 @@ test("a job of which nothing is seen is named on the empty page, with what to do
   assert.match(await page.locator("#commands li").textContent(), /^python foo\.py <b> pid 4391, for 1 min$/);
   assert.match(await page.locator("#commands").textContent(), /trainglass\.attach\(\)/);
   await shoot(page, "empty-unseen");
+  server.says.commands[0].state = "ended";
+  await page.getByText("A job ran, and no PyTorch was seen in it").waitFor();
+  assert.match(await page.locator("#commands li").textContent(), /pid 4391, ended$/);
   server.says.commands = [];
   await page.getByText("No training run yet").waitFor();
   assert.equal(await page.locator("#commands").isVisible(), false);

@@ -62,15 +62,16 @@ function render_watching(watching) {
 function build_commands() {
   const code = (text) => el("code", {}, text);
   return el("div", { class: "panel", id: "commands", hidden: true }, el("ul"),
-    el("p", { class: "dim" }, "It is shown as soon as it imports PyTorch. Not seen by itself is a Python that was started with ", code("-I"), ", ", code("-S"), " or ", code("-E"), ", by sudo, or in a container: write ", code("import trainglass; trainglass.attach()"), " into its code. A program in C or C++ calls ", code("trainglass.h"), "."));
+    el("p", { class: "dim" }, "It is shown as soon as it imports PyTorch. Not seen by itself is a Python that was started with ", code("-I"), ", ", code("-S"), " or ", code("-E"), ", by sudo, or in a container: write ", code("import trainglass; trainglass.attach()"), " into its code. What is no PyTorch (JAX, TensorFlow, a loop of your own) also calls ", code("trainglass.step()"), " where a step ends. A program in C or C++ calls ", code("trainglass.h"), "."));
 }
 
 function render_commands(commands, now) {
   const list = commands ?? [];
   set_hidden($("commands"), list.length === 0);
-  set_text($("start-title"), list.length > 0 ? "A job runs, and no PyTorch was seen in it so far" : "No training run yet");
+  const runs = list.some((one) => one.state !== "ended");
+  set_text($("start-title"), runs ? "A job runs, and no PyTorch was seen in it so far" : list.length > 0 ? "A job ran, and no PyTorch was seen in it" : "No training run yet");
   keyed($("commands").firstElementChild, list, (one) => one.session, () => el("li", {}, el("code"), el("span", { class: "dim" })), (node, one) => {
-    const since = known(one.start_unix_ms) && one.start_unix_ms > 0 ? `, for ${age(now - one.start_unix_ms)}` : "";
+    const since = one.state === "ended" ? ", ended" : known(one.start_unix_ms) && one.start_unix_ms > 0 ? `, for ${age(now - one.start_unix_ms)}` : "";
     set_text(node.children[0], one.command);
     set_text(node.children[1], ` pid ${one.pid}${since}`);
   });
