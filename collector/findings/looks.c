@@ -108,6 +108,23 @@ struct looks_lock looks_lock(const struct rule_context *context)
     return lock;
 }
 
+const struct op_row *looks_exchange(const struct rule_context *context)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+    bool replicated = rule_is_replicated(context);
+
+    if (rule_text(context, FACT_DISTRIBUTED_BACKEND)[0] == '\0')
+        return NULL;
+    for (uint32_t i = 0; i < cpu->judged_count; i++) {
+        const char *name = cpu->rows[i].name;
+
+        if (strncmp(name, "c10d::", 6) == 0 && cpu->rows[i].per_step_count > 0 &&
+            !(replicated && strstr(name, "allreduce") != NULL))
+            return &cpu->rows[i];
+    }
+    return NULL;
+}
+
 const struct looks_wait *looks_wait(const char *place)
 {
     static const struct looks_wait kinds[] = {

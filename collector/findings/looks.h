@@ -36,4 +36,9 @@ struct looks_wait {
 
 const struct looks_wait *looks_wait(const char *place);
 
+/* The collective or message of torch.distributed that takes most of the steps, where ranks
+ * exchange more than DDP does in backward; NULL none. Its call returns at once, and a thread
+ * that waits for it (Work.wait()) sleeps with no op open. */
+const struct op_row *looks_exchange(const struct rule_context *context);
+
 #endif

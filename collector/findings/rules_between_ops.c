@@ -38,38 +38,86 @@ static struct asleep_part look_at(const struct rule_context *context,
     };
 }
 
-static void describe(struct rule_context *context, struct finding *finding,
-                     const struct asleep_part *part, const char *name)
+/* What it sleeps for, where ranks exchange something and the kernel names no other place than
+ * a wait for a thread: gloo's threads do the work of a collective. */
+static const struct op_row *exchange_of(const struct rule_context *context,
+                                        const struct asleep_part *part)
 {
-    const struct looks_wait *kind = looks_wait(part->place);
-    double step = context->train->mean_ns;
+    bool thread = part->place[0] == '\0' || strstr(part->place, "futex") != NULL;
 
-    finding->title = rule_print(context, "The training thread sleeps in %s", name);
-    finding->formula =
-        rule_print(context, "%.3g %% of the looks, off the CPU in %s * %s = %s",
-                   100 * part->ns / step, name, rule_ms(context, step),
-                   rule_ms(context, part->ns));
-    finding->sentence =
-        rule_print(context,
-                   "For %s of each step, in %s, the training thread is off the CPU "
-                   "with no op open%s%s",
-                   rule_ms(context, part->ns), name,
-                   kind->what[0] == '\0' ? "" : ", mostly ", kind->what);
-    finding->wrong_if =
-        context->summary->ranks.row_count > 1
-            ? "The ranks exchange something there, and none of them is late."
-            : "Somebody else's result is really needed there, and no sooner.";
-    rule_evidence(context, finding, "asleep_ms", part->ns / NS_PER_MS);
-    rule_evidence_text(context, finding, "part", name);
-    rule_evidence(context, finding, "looks", context->summary->between_ops.looks);
-    rule_evidence_text(context, finding, "kernel_function", part->place);
-    rule_advise(finding, rule_print(context, "Look in %s for %s", name, kind->advice));
+    return thread ? looks_exchange(context) : NULL;
+}
+
+static void advise_wait(struct rule_context *context, struct finding *finding,
+                        const struct asleep_part *part, const char *name)
+{
+    rule_advise(finding, rule_print(context, "Look in %s for %s", name,
+                                    looks_wait(part->place)->advice));
     if (context->summary->head.live && context->summary->head.pid != 0)
         rule_advise_in(context, finding,
                        rule_print(context,
                                   "`py-spy dump --pid %u`, a few times, names the line",
                                   context->summary->head.pid),
                        NULL);
+}
+
+static void advise_exchange(const struct rule_context *context, struct finding *finding,
+                            const struct op_row *exchange)
+{
+    if (rule_is_sharded(context))
+        rule_advise(
+            finding,
+            "Where memory allows, `fully_shard(..., reshard_after_forward=False)` "
+            "gathers each parameter once a step instead of twice; fewer and larger "
+            "modules to a `fully_shard` gather less often");
+    else if (strstr(exchange->name, "recv") != NULL)
+        rule_advise(finding,
+                    "In a pipeline more and smaller micro-batches keep its stages "
+                    "busy, and stages of like length do not wait for each other");
+    rule_advise(finding,
+                "Begin the exchange earlier and wait later: `async_op=True` or "
+                "`dist.irecv`, other work, then `work.wait()`");
+}
+
+static void describe(struct rule_context *context, struct finding *finding,
+                     const struct asleep_part *part, const char *name)
+{
+    const struct op_row *exchange = exchange_of(context, part);
+    const char *what = exchange == NULL ? looks_wait(part->place)->what
+                                        : "waiting for what the ranks exchange";
+    double step = context->train->mean_ns;
+
+    finding->title = rule_print(
+        context,
+        exchange == NULL ? "The training thread sleeps in %s"
+                         : "Communication: in %s the ranks wait for each other",
+        name);
+    finding->formula =
+        rule_print(context, "%.3g %% of the looks, off the CPU in %s * %s = %s",
+                   100 * part->ns / step, name, rule_ms(context, step),
+                   rule_ms(context, part->ns));
+    finding->sentence = rule_print(
+        context,
+        "For %s of each step, in %s, the training thread is off the CPU with no op "
+        "open%s%s%s",
+        rule_ms(context, part->ns), name, what[0] == '\0' ? "" : ", mostly ", what,
+        exchange == NULL ? "" : rule_print(context, " (`%s`)", exchange->name));
+    finding->wrong_if =
+        exchange != NULL ? "It waits there for a lock, a queue or a future of its own "
+                           "process."
+        : context->summary->ranks.row_count > 1
+            ? "The ranks exchange something there, and none of them is late."
+            : "Somebody else's result is really needed there, and no sooner.";
+    rule_evidence(context, finding, "asleep_ms", part->ns / NS_PER_MS);
+    rule_evidence_text(context, finding, "part", name);
+    rule_evidence(context, finding, "looks", context->summary->between_ops.looks);
+    rule_evidence_text(context, finding, "kernel_function", part->place);
+    if (exchange == NULL) {
+        advise_wait(context, finding, part, name);
+        return;
+    }
+    rule_evidence_text(context, finding, "exchange", exchange->name);
+    advise_exchange(context, finding, exchange);
 }
 
 static void find_in(struct rule_context *context, enum event_phase phase,
@@ -85,7 +133,9 @@ static void find_in(struct rule_context *context, enum event_phase phase,
     if (finding == NULL)
         return;
     rule_price(context, finding, part.ns, part.error_ns);
-    rule_claim(finding, (enum claim_part)phase, CLAIM_PYTHON, part.ns);
+    rule_claim(finding, (enum claim_part)phase,
+               exchange_of(context, &part) == NULL ? CLAIM_PYTHON : CLAIM_PEERS,
+               part.ns);
     describe(context, finding, &part, name);
 }
 

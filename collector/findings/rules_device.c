@@ -9,13 +9,12 @@
 
 static void advise_bfloat16(struct rule_context *context, struct finding *finding)
 {
-    rule_advise_in(
-        context, finding,
-        rule_infers(context)
-            ? "`model.bfloat16()`, or `with torch.autocast(\"cuda\", "
-              "dtype=torch.bfloat16):` around the model"
-            : setting_text(context, SETTING_BFLOAT16, NULL),
-        "`cublasGemmEx` on bfloat16, sums in float32");
+    rule_advise_in(context, finding,
+                   rule_infers(context)
+                       ? "`model.bfloat16()`, or `with torch.autocast(\"cuda\", "
+                         "dtype=torch.bfloat16):` around the model"
+                       : setting_text(context, SETTING_BFLOAT16, NULL),
+                   "`cublasGemmEx` on bfloat16, sums in float32");
 }
 
 static bool is_named(const struct gpu_device *device)
@@ -58,14 +57,13 @@ static void find_float32(struct rule_context *context)
             "without a change of types");
         return;
     }
-    rule_advise_in(
-        context, finding,
-        rule_infers(context)
-            ? "`model.half()`, or `with torch.autocast(\"cuda\", "
-              "dtype=torch.float16):` "
-              "around the model"
-            : setting_text(context, SETTING_FLOAT16, NULL),
-        "`cublasGemmEx` on float16, sums in float32");
+    rule_advise_in(context, finding,
+                   rule_infers(context)
+                       ? "`model.half()`, or `with torch.autocast(\"cuda\", "
+                         "dtype=torch.float16):` "
+                         "around the model"
+                       : setting_text(context, SETTING_FLOAT16, NULL),
+                   "`cublasGemmEx` on float16, sums in float32");
     rule_advise(finding, "Dimensions that are multiples of 8: tensor cores need them");
 }
 

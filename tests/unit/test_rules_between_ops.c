@@ -47,6 +47,41 @@ static void what_is_waited_for_decides_the_advice(void **state)
     assert_non_null(strstr(finding->advice[0], "requests and child processes"));
 }
 
+static void a_wait_for_what_ranks_exchange_is_called_communication(void **state)
+{
+    (void)state;
+    struct op_row row = {
+        .name = "c10d::_allgather_base_", .kind = "op", .per_step_count = 8};
+
+    summary.cpu.rows = &row;
+    summary.cpu.row_count = summary.cpu.judged_count = 1;
+    sleeps(EVENT_PHASE_FORWARD, 0.2, "futex_do_wait");
+    assert_string_equal(find("thread-asleep")->title,
+                        "The training thread sleeps in forward"); /* no ranks */
+    text(FACT_DISTRIBUTED_BACKEND, "gloo");
+    text(FACT_DISTRIBUTED_WRAPPER, "FSDP");
+    const struct finding *finding = find("thread-asleep");
+
+    assert_non_null(strstr(finding->title, "Communication: in forward"));
+    assert_non_null(strstr(finding->sentence, "(`c10d::_allgather_base_`)"));
+    assert_null(strstr(finding->advice[0], "queue"));
+    assert_non_null(strstr(finding->advice[0], "reshard_after_forward"));
+    assert_int_equal(finding->claims[0].kind, CLAIM_PEERS);
+    /* In a pipeline it is a message. */
+    row.name = "c10d::recv_";
+    facts[summary.fact_count - 1].text = "";
+    finding = find("thread-asleep");
+    assert_non_null(strstr(finding->title, "Communication"));
+    assert_non_null(strstr(finding->advice[0], "micro-batches"));
+    /* What DDP reduces in backward is no reason to sleep in forward; nor is it a sleep. */
+    row.name = "c10d::allreduce_";
+    facts[summary.fact_count - 1].text = "DDP";
+    assert_non_null(strstr(find("thread-asleep")->advice[0], "queue"));
+    row.name = "c10d::recv_";
+    sleeps(EVENT_PHASE_FORWARD, 0.2, "hrtimer_nanosleep");
+    assert_non_null(strstr(find("thread-asleep")->sentence, "in a sleep"));
+}
+
 static void a_loop_without_a_loader_sleeps_in_what_forward_alone_can_hold(void **state)
 {
     (void)state;
@@ -323,6 +358,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_sleep_in_forward_is_priced_and_told_with_what_to_look_for),
         TEST(what_is_waited_for_decides_the_advice),
+        TEST(a_wait_for_what_ranks_exchange_is_called_communication),
         TEST(a_loop_without_a_loader_sleeps_in_what_forward_alone_can_hold),
         TEST(sleeps_that_others_explain_or_must_be_are_no_finding),
         TEST(the_wait_for_a_late_rank_is_no_sleep_of_ours),
