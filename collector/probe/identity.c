@@ -118,6 +118,63 @@ static void session_id(struct identity *identity)
                    (unsigned long long)hash);
 }
 
+static bool is_script(const char *word)
+{
+    size_t length = strlen(word);
+
+    return length > 3 && word[0] != '-' && strcmp(word + length - 3, ".py") == 0;
+}
+
+/* Of the command line, whose words end with a NUL each: the script, the module after -m, else
+ * the program. */
+static const char *program_name(const char *words, size_t size)
+{
+    const char *name = words, *slash;
+
+    for (const char *word = words; word < words + size; word += strlen(word) + 1) {
+        const char *next = word + strlen(word) + 1;
+        bool module = strcmp(word, "-m") == 0 && next < words + size;
+
+        if (module || is_script(word)) {
+            name = module ? next : word;
+            break;
+        }
+    }
+    slash = strrchr(name, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : name;
+}
+
+/* As `run` names it; without one the program and when it began, for many are called alike. In
+ * UTC: localtime_r() takes a lock, which a fork may have left taken. */
+static void run_name(struct identity *identity)
+{
+    const char *given = environment("TRAINGLASS_RUN_NAME");
+    unsigned seconds = (unsigned)(clock_ns(CLOCK_REALTIME) / 1000000000u % 86400u);
+    char words[1024];
+    ssize_t got;
+
+    if (given[0] != '\0') {
+        (void)snprintf(identity->run_name, sizeof(identity->run_name), "%s", given);
+        return;
+    }
+    got = read_file("/proc/self/cmdline", words, sizeof(words));
+    if (got > 0)
+        (void)snprintf(identity->run_name, sizeof(identity->run_name),
+                       "%.40s %02u:%02u:%02u UTC", program_name(words, (size_t)got),
+                       seconds / 3600, seconds / 60 % 60, seconds % 60);
+}
+
+void identity_number(struct identity *identity, const char *session)
+{
+    const char *dot = strrchr(session, '.');
+    char name[sizeof(identity->run_name)];
+
+    if (dot == NULL || strcmp(session, identity->session) == 0)
+        return;
+    (void)snprintf(name, sizeof(name), "%.50s (%.10s)", identity->run_name, dot + 1);
+    memcpy(identity->run_name, name, sizeof(name));
+}
+
 /* Time zero: TRAINGLASS_ZERO (CLOCK_MONOTONIC ns, set by `run`), else now. */
 static void time_zero(struct identity *identity)
 {
@@ -173,8 +230,7 @@ void identity_read(struct identity *identity, uint32_t role)
     identity->start_ticks = identity_start_ticks(identity->pid);
     if (uname(&system) == 0)
         identity_clean(identity->host, sizeof(identity->host), system.nodename);
-    (void)snprintf(identity->run_name, sizeof(identity->run_name), "%s",
-                   environment("TRAINGLASS_RUN_NAME"));
+    run_name(identity);
     identity->role = role != 0 ? role : decide_role();
     session_id(identity);
     time_zero(identity);

@@ -26,6 +26,10 @@ struct identity {
 /* Fills everything; what cannot be found is -1, 0 or "". `role` 0: decide. */
 void identity_read(struct identity *identity, uint32_t role);
 
+/* Tells a later training of the same command apart by its name: "sweep.sh (2)" where `session`
+ * is <id>.2. */
+void identity_number(struct identity *identity, const char *session);
+
 /* Copies `text` as a session id: other characters than [A-Za-z0-9._-] become '-'. */
 void identity_clean(char *id, size_t size, const char *text);
 

@@ -291,6 +291,7 @@ static uint64_t settle_in(void)
         return storage_room(&storage, wanted, 0, ranks);
     }
     neighbours_session(neighbours, &identity, session);
+    identity_number(&identity, session);
     uint64_t job_bytes = neighbours_job_bytes(neighbours, session);
 
     room = storage_room(&storage, wanted, job_bytes, ranks);

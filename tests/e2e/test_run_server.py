@@ -11,9 +11,10 @@ import sys
 import threading
 import time
 
-from harness import (BUILD, PROGRAM, TrainglassTest, children_of, free_port, get, get_json, is_alive, main,
-                     wait_for)
+from harness import (BUILD, PROGRAM, ROOT, TrainglassTest, children_of, free_port, get,
+                     get_json, is_alive, main, wait_for)
 
+PACKAGES = ROOT / "collector" / "python"
 ADDRESS = re.compile(r"trainglass: http://localhost:(\d+)")
 
 
@@ -106,6 +107,27 @@ class RunServerTest(TrainglassTest):
                                     code, env={"TRAINGLASS_PORT": None})
             self.assertEqual(ended.stdout, f"http://localhost:{port}{''.join(flags[1:])}\n")
 
+    def names(self, port, count):
+        def all_of_them():
+            rows = get_json(port, "/api/status")["sessions"]
+            return len(rows) == count and [row["name"] for row in rows]
+        return wait_for(all_of_them, "all sessions")
+
+    def test_two_trainings_of_one_script_have_names_that_tell_them_apart(self):
+        script = self.folder / "sweep.sh"
+        script.write_text(f"{sys.executable} {self.job('')}\n" * 2)
+        process = self.start("run", "--", "sh", script)
+        port = self.address(process.stderr.readline())
+        self.assertEqual(sorted(self.names(port, 2)), ["sweep.sh", "sweep.sh (2)"])
+
+    def test_a_job_that_attaches_itself_is_named_after_its_script_and_when_it_began(self):
+        ended = subprocess.run([sys.executable, "-u", self.job(""), "--lr", "x.yaml"],
+                               env=self.environment(PYTHONPATH=str(PACKAGES),
+                                                    TRAINGLASS_LIBRARY=None))
+        self.assertEqual(ended.returncode, 0)
+        [name] = [one["name"] for one in json.loads(self.trainglass("dump", "--json").stdout)]
+        self.assertRegex(name, r"^job\.py [0-2]\d:[0-5]\d:[0-5]\d UTC$")
+
     def test_an_address_of_another_job_that_was_handed_on_is_not_taken_for_ones_own(self):
         process, _ = self.waiting_run()
         other = self.folder / "other"
@@ -152,15 +174,18 @@ class RunServerTest(TrainglassTest):
             self.assertIn(f"{command} {self.port}:localhost:{self.port} ada@192.0.2.1",
                           ended.stderr)
 
-    def recorded(self, ending, steps=5, **options):
-        """Runs a job of some steps and the lines `ending`, without PyTorch."""
+    def job(self, ending, steps=5):
+        """A script of some steps and the lines `ending`, without PyTorch."""
         library = BUILD / "lib/libtrainglass.so"
         if b"__asan_init" in library.read_bytes() or b"__tsan_init" in library.read_bytes():
             self.skipTest("a plain Python cannot host a library with a sanitizer")
         script = self.folder / "job.py"
         script.write_text("import os, sys, trainglass\ntrainglass.attach()\n"
                           f"for _ in range({steps}): trainglass.step()\n" + ending)
-        return self.start("run", "--", sys.executable, "-u", script, **options)
+        return script
+
+    def recorded(self, ending, steps=5, **options):
+        return self.start("run", "--", sys.executable, "-u", self.job(ending, steps), **options)
 
     def ended(self, port):
         """The only session, once it runs no more; the note comes a moment after the death."""
