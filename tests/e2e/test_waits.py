@@ -92,6 +92,17 @@ class RanksTest(WaitsTest):
         self.check("gathered_data", "data")
 
 
+class ExchangesTest(WaitsTest):
+    def test_who_waits_for_a_message_of_another_stage_waits_for_communication(self):
+        self.finish(self.job("pipeline", "--steps", 1500, launcher=(
+            "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")))
+        for rank in (0, 1):
+            one = self.findings("run", rank)["thread-asleep"]
+            self.assertEqual(one["evidence"]["exchange"][:7], "c10d::r", one)
+            self.assertIn("Communication: in forward", one["title"])
+            self.assertIn("micro-batches", one["advice"][0])
+
+
 class AsleepTest(WaitsTest):
     def kernel_says(self):
         """Does it say of a process that sleeps for long where it does?"""

@@ -209,6 +209,45 @@ def gathered_data(options):
     return rank.train(network(Gathered(rank.arrives)), Rows(rank.late_s), False)
 
 
+class Receives(nn.Module):
+    """Two stages that pass their results to each other in turns: who has none yet waits for
+    the message, and says for how long."""
+
+    def __init__(self):
+        super().__init__()
+        self.rank, self.step, self.ns = torch.distributed.get_rank(), 0, 0
+        self.message, self.result = torch.zeros(256), torch.ones(256)
+
+    def forward(self, inputs):
+        self.step += 1
+        if self.step % 2 == self.rank:
+            works_until = time.monotonic() + SLEEP_S / 3
+            while time.monotonic() < works_until:
+                pass
+            torch.distributed.send(self.result, 1 - self.rank)
+            self.ns = 0
+            return inputs
+        start = time.monotonic_ns()
+        torch.distributed.recv(self.message, 1 - self.rank)
+        self.ns = time.monotonic_ns() - start
+        return inputs + self.message * 0
+
+
+def pipeline(options):
+    """Each step: how long this rank waited for a message."""
+    Rank(options)
+    waits, rows = Receives(), []
+    model = network(waits)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for _, (inputs, targets) in zip(range(options.steps), DataLoader(Rows(), batch_size=8)):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+        rows.append(waits.ns)
+    torch.distributed.destroy_process_group()
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("kind")
