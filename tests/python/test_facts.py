@@ -144,6 +144,31 @@ class Facts(harness.TorchTest):
         self.assertIs(facts["optimizer.compiled"], True)
         self.assertNotIn("optimizer.compiled", self.recorded("compiled").trainer().facts)
 
+    def test_the_outermost_framework_on_the_stack_is_the_jobs(self):
+        with mock.patch.object(sys, "path", [str(harness.PACKAGES), *sys.path]):
+            from trainglass import _framework
+
+        def inside(*modules):
+            """What is running where the last of them is called by the one before."""
+            if not modules:
+                return _framework.running()
+            code = "def call(inner, rest): return inner(*rest)"
+            space = {"__name__": modules[0]}
+            exec(code, space)
+            return space["call"](inside, modules[1:])
+
+        for modules, framework in (
+                (("train", "transformers.trainer", "accelerate.optimizer"), "transformers"),
+                (("trl.trainer.grpo_trainer", "transformers.trainer"), "transformers"),
+                (("train", "accelerate.data_loader"), "accelerate"),
+                (("lightning.pytorch.trainer.trainer", "lightning.fabric.wrappers"), "lightning"),
+                (("train", "lightning_fabric.wrappers"), "fabric"),
+                (("ignite.engine.engine", "train"), "ignite"),
+                (("accelerate.launchers", "train"), None),  # starts a loop, and is none
+                (("transformers.models.bert.modeling_bert",), None),
+                ((), None)):
+            self.assertEqual(inside(*modules), framework, modules)
+
     def test_a_loop_of_ones_own_is_no_frameworks(self):
         self.assertNotIn("framework", self.recorded("plain").trainer().facts)
 

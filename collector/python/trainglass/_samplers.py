@@ -46,7 +46,8 @@ def _whole(value: Any) -> bool:
 
 def _batch_size(batching: Any) -> int | None:
     """Samples of this rank."""
-    size, ranks = getattr(batching, "batch_size", None), getattr(batching, "num_processes", None)
+    size: Any = getattr(batching, "batch_size", None)
+    ranks: Any = getattr(batching, "num_processes", None)
     if not _whole(size):
         return None
     if getattr(batching, "split_batches", False) is True and _whole(ranks) and ranks > 0:
