@@ -152,6 +152,16 @@ bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
     return true;
 }
 
+const char *loading_and_ahead(struct rule_context *context, double most)
+{
+    const char *ahead =
+        setting_text(context, SETTING_PREFETCH, setting_number(context, most));
+
+    return ahead[0] == '\0' || rule_number(context, FACT_DATALOADER_PREFETCH) >= most
+               ? ""
+               : rule_print(context, ", and %s", ahead);
+}
+
 double loading_tensors(const struct rule_context *context)
 {
     double tensors = rule_number(context, FACT_DATALOADER_TENSORS);

@@ -20,6 +20,10 @@ void loading_advise_part(struct rule_context *context, struct finding *finding);
 /* Where workers load, how to learn what their functions take. */
 void loading_advise_watching(struct rule_context *context, struct finding *finding);
 
+/* ", and `prefetch_factor=4`" where `most` is 4; "" where so many are ahead, or nothing sets
+ * it. */
+const char *loading_and_ahead(struct rule_context *context, double most);
+
 /* Of batches that are late now and then, the latest by so much longer than a step: how many
  * to load ahead. False where that would hide none, or too many would be needed. */
 bool loading_advise_ahead(struct rule_context *context, struct finding *finding,

@@ -124,17 +124,6 @@ static const char *no_more(struct rule_context *context)
     return "More workers than these seldom help";
 }
 
-/* ", and `prefetch_factor=4`"; "" where so many are ahead, or nothing sets it. */
-static const char *and_ahead(struct rule_context *context)
-{
-    const char *ahead =
-        setting_text(context, SETTING_PREFETCH, setting_number(context, AHEAD));
-
-    return ahead[0] == '\0' || rule_number(context, FACT_DATALOADER_PREFETCH) >= AHEAD
-               ? ""
-               : rule_print(context, ", and %s", ahead);
-}
-
 static void advise_data(struct rule_context *context, struct finding *finding,
                         double workers, double wanted)
 {
@@ -167,9 +156,10 @@ static void advise_data(struct rule_context *context, struct finding *finding,
                        rule_print(context, ": load beside the training%s" WORKERS_LIVE,
                                   under_main(context)));
     else if (wanted > workers)
-        setting_advise(
-            context, finding, SETTING_WORKER_COUNT, setting_number(context, wanted),
-            rule_print(context, " instead of %.0f%s", workers, and_ahead(context)));
+        setting_advise(context, finding, SETTING_WORKER_COUNT,
+                       setting_number(context, wanted),
+                       rule_print(context, " instead of %.0f%s", workers,
+                                  loading_and_ahead(context, AHEAD)));
     else if (!(context->summary->load.workers > 0)) /* what they do was not seen */
         setting_advise(context, finding, SETTING_WORKER_COUNT,
                        setting_number(context, 2 * workers),

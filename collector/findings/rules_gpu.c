@@ -70,12 +70,8 @@ static void advise_idle(struct rule_context *context, struct finding *finding,
     if (native)
         return;
     if (rule->eager != NULL)
-        rule_advise_compile(
-            context, finding,
-            rule_print(context, "%s%s",
-                       setting_text(context, SETTING_COMPILE_GRAPHS, NULL),
-                       rule->eager),
-            rule->compiled);
+        setting_advise_compile(context, finding, SETTING_COMPILE_GRAPHS, rule->eager,
+                               rule->compiled);
     for (uint32_t i = 0; i < 3 && rule->advice[i] != NULL; i++)
         rule_advise(finding, rule->advice[i]);
     if (rule->training != NULL && !rule_infers(context))
@@ -397,10 +393,8 @@ static void find_python_between_ops(struct rule_context *context)
     if (context->summary->native)
         finding->title = "The GPU waits for host code between the launches";
     else
-        rule_advise_compile(
-            context, finding,
-            rule_print(context, "%s takes the Python out of the model",
-                       setting_text(context, SETTING_COMPILE, NULL)),
+        setting_advise_compile(
+            context, finding, SETTING_COMPILE, " takes the Python out of the model",
             rule_infers(context)
                 ? "Compile what is not yet: the whole model; "
                   "`TORCH_LOGS=graph_breaks` names where Python goes on"

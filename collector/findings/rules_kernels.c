@@ -370,12 +370,10 @@ static void find_dominant(struct rule_context *context)
     rule_advise(finding, "The op that launches it stands in its trace: another form of "
                          "the op, or fewer and larger calls of it");
     if (!context->summary->native)
-        rule_advise_compile(context, finding,
-                            rule_print(context,
-                                       "%s fuses it with what stands around it",
-                                       setting_text(context, SETTING_COMPILE, NULL)),
-                            "`mode=\"max-autotune\"` in the `torch.compile` that is "
-                            "there takes the fastest of several forms of a kernel");
+        setting_advise_compile(context, finding, SETTING_COMPILE,
+                               " fuses it with what stands around it",
+                               "`mode=\"max-autotune\"` in the `torch.compile` that is "
+                               "there takes the fastest of several forms of a kernel");
     if (kernel_profiler(device) != NULL)
         rule_advise(finding, kernel_profiler(device));
     rule_pin(context, finding, row->name);

@@ -15,10 +15,8 @@
 static void advise_short(struct rule_context *context, struct finding *finding)
 {
     if (!context->summary->native)
-        rule_advise_compile(
-            context, finding,
-            rule_print(context, "%s makes one kernel of several",
-                       setting_text(context, SETTING_COMPILE, NULL)),
+        setting_advise_compile(
+            context, finding, SETTING_COMPILE, " makes one kernel of several",
             rule_infers(context)
                 ? "`mode=\"max-autotune\"` in the `torch.compile` that is there; "
                   "compile what is not yet"

@@ -238,6 +238,16 @@ void setting_advise(struct rule_context *context, struct finding *finding,
         rule_advise(finding, rule_print(context, "%s%s", text, behind));
 }
 
+void setting_advise_compile(struct rule_context *context, struct finding *finding,
+                            enum setting setting, const char *behind,
+                            const char *compiled)
+{
+    const char *text = setting_text(context, setting, NULL);
+
+    rule_advise_compile(context, finding, rule_print(context, "%s%s", text, behind),
+                        compiled);
+}
+
 const char *setting_number(struct rule_context *context, double number)
 {
     return rule_print(context, "%.0f", number);

@@ -39,6 +39,12 @@ const char *setting_text(struct rule_context *context, enum setting setting,
 void setting_advise(struct rule_context *context, struct finding *finding,
                     enum setting setting, const char *value, const char *behind);
 
+/* How torch.compile is set, with `behind` after it; where it has compiled something already,
+ * `compiled`: what it lacks there. */
+void setting_advise_compile(struct rule_context *context, struct finding *finding,
+                            enum setting setting, const char *behind,
+                            const char *compiled);
+
 /* A number as `value`. */
 const char *setting_number(struct rule_context *context, double number);
 
