@@ -373,6 +373,7 @@ void probe_boundary_thread_ends(void)
     if (owner != &probe_current ||
         atomic_exchange_explicit(&busy, 1, memory_order_acquire) != 0)
         return;
+    steps_finish(&steps, clock_ticks(probe->tsc));
     steps_abandon(&steps);
     owner = NULL;
     owner_trains = false;

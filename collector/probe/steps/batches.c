@@ -158,6 +158,17 @@ void steps_batch_end(struct steps *steps, uint64_t now)
     batch->start = 0;
 }
 
+/* A pause between two trainings, as between the cells of a notebook: a second, and eight
+ * steps. */
+#define PAUSE_GAPS  50000u /* of 20 us */
+#define PAUSE_STEPS 8u
+
+static bool was_pause(const struct steps *steps)
+{
+    return steps->silent_ticks > PAUSE_GAPS * steps->gap_ticks &&
+           steps->silent_ticks > PAUSE_STEPS * steps->step_usual_ticks;
+}
+
 void steps_fetch_begin(struct steps *steps, uint32_t loader, uint64_t now)
 {
     struct steps_batch *batch = &steps->batch;
@@ -177,6 +188,8 @@ void steps_fetch_begin(struct steps *steps, uint32_t loader, uint64_t now)
 
     if (batch->fetched == 0) {
         batch->loader = loader != 0 ? loader : batch->loader;
+        if (was_pause(steps)) /* between its iterator and the first request */
+            open_batch(steps, batch->loader, now);
         return;
     }
     if (!ahead && now - batch->fetched <= gap)
@@ -215,17 +228,6 @@ void steps_fetch_end(struct steps *steps, bool exhausted, uint64_t now)
         steps_held_out(steps, now);
     steps_trained_batches_exhausted(steps, now);
     steps->evaluating = false;
-}
-
-/* A pause between two trainings, as between the cells of a notebook: a second, and eight
- * steps. */
-#define PAUSE_GAPS  50000u /* of 20 us */
-#define PAUSE_STEPS 8u
-
-static bool was_pause(const struct steps *steps)
-{
-    return steps->silent_ticks > PAUSE_GAPS * steps->gap_ticks &&
-           steps->silent_ticks > PAUSE_STEPS * steps->step_usual_ticks;
 }
 
 /* The running batch is not one of what begins now: it was fetched before all for its shape,

@@ -111,3 +111,37 @@ void steps_backward_over(struct steps *steps, uint32_t nodes, uint64_t now)
     }
     steps_infer(steps, graph_of(steps, nodes), now);
 }
+
+/* ---- the end ----------------------------------------------------------------------- */
+
+/* Nothing follows that could tell more: what may have been a step was one. */
+static void finish_step(struct steps *steps)
+{
+    bool unanswered = steps->trained && steps->unanswered > 0;
+
+    if (!is_inferred(steps))
+        return;
+    if (!steps->updates_known && unanswered && steps->source == STEPS_BY_OPTIMIZER)
+        steps_source(steps,
+                     steps->batch_trains ? STEPS_BY_TRAINED_BATCH : STEPS_BY_BACKWARD,
+                     steps->piece_start);
+    (void)cadence_confirm(&steps->cadence);
+    steps_held_end(steps);
+    if (steps->trained && unanswered && steps->source == STEPS_BY_TRAINED_BATCH)
+        steps_end(steps, steps->piece_start, 0, false);
+}
+
+void steps_finish(struct steps *steps, uint64_t now)
+{
+    const struct steps_batch *batch = &steps->batch;
+    bool fetched = batch->start != 0 && batch->fetched != 0 && !steps->batch_trains;
+    bool trains = steps->will_train && (steps->training_loader == 0 ||
+                                        batch->loader == steps->training_loader);
+
+    finish_step(steps);
+    if (!fetched || trains || !is_inferred(steps) || steps->in_fetch > 0)
+        return;
+    steps_piece_end(steps, now);
+    steps_batch_end(steps, now);
+    steps_held_out(steps, now);
+}

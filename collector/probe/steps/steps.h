@@ -190,6 +190,9 @@ void steps_init(struct steps *steps, uint64_t gap_ticks, uint64_t now, steps_emi
 /* Feeds one mark; emits what it decides, in the order of time. */
 void steps_mark(struct steps *steps, const struct steps_mark *mark);
 
+/* The training thread or the process ends: what waited for what follows comes out. */
+void steps_finish(struct steps *steps, uint64_t now);
+
 /* Another thread trains from now on: what the one before was in is forgotten, numbers
  * and epochs go on. */
 void steps_abandon(struct steps *steps);
