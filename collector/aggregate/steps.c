@@ -155,6 +155,20 @@ static int by_start(const void *left, const void *right)
     return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
 }
 
+/* What lies between two stretches belongs to what follows it. */
+static void take_gap(struct step *step, const struct phase_stretch *before,
+                     const struct phase_stretch *next)
+{
+    float ns = (float)(next->start_ns - before->end_ns);
+
+    if (before->end_ns < step->start_ns || next->start_ns <= before->end_ns)
+        return;
+    if (before->phase == EVENT_PHASE_DATA && next->phase == EVENT_PHASE_FORWARD)
+        step->before_forward_ns += ns;
+    if (before->phase == EVENT_PHASE_BACKWARD && next->phase == EVENT_PHASE_OPTIMIZER)
+        step->before_update_ns += ns;
+}
+
 /* Each phase is the union of its stretches, cut at the step's edges: two threads may
  * tell of the same instant. */
 static void take_phases(struct steps *steps, struct step *step)
@@ -173,6 +187,8 @@ static void take_phases(struct steps *steps, struct step *step)
 
         if (to <= from)
             continue;
+        if (i > 0)
+            take_gap(step, stretch - 1, stretch);
         step->known |= (uint8_t)(1u << stretch->phase);
         total[stretch->phase] += to - from;
         *edge = to;

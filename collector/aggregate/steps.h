@@ -13,7 +13,7 @@
 #include "aggregate/series.h"
 #include "wire/event.h"
 
-#define STEPS_MAX 65536u /* 3.7 MB */
+#define STEPS_MAX 65536u /* 4.2 MB */
 #define STEPS_PENDING                                                                  \
     256u /* stretches of phases in one step; later ones count in                       \
             the last */
@@ -27,6 +27,8 @@ struct step {
     float gc_ns;                  /* garbage collections inside */
     float samples;                /* NaN unknown */
     float waited_ns; /* of data: no worker's batch was there; NaN unknown */
+    /* In no phase, from a batch to the forward pass and from a backward to the update. */
+    float before_forward_ns, before_update_ns;
     uint8_t flags;   /* EVENT_STEP_* */
     uint8_t known;   /* bit 1 << phase */
     bool whole;      /* false: events of it were lost, so its ops are not complete */

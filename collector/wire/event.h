@@ -93,8 +93,6 @@ enum event_phase {
     EVENT_PHASE_BACKWARD = 2,
     EVENT_PHASE_OPTIMIZER = 3,
     EVENT_PHASES = 4,
-    /* No phase of its own: what lies between the last backward and the update. */
-    EVENT_PHASE_BEFORE_UPDATE = 4,
 };
 
 enum event_step_flags {

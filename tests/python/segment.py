@@ -13,7 +13,7 @@ STEP, PHASE, CPU_OP, USER_RANGE, ALLOC, MEMORY = 1, 2, 3, 4, 11, 12
 METRIC, MARK, THREAD, SAMPLES, WAITED, MORE = 13, 14, 19, 20, 21, 63
 
 STEP_VALIDATION, STEP_OPS, STEP_TAGGED, STEP_CONTROL, STEP_MARKED = 1, 2, 8, 16, 32
-PHASES = ("data", "forward", "backward", "optimizer", "before_update")
+PHASES = ("data", "forward", "backward", "optimizer")
 NO_NUMBER = (1 << 48) - 1
 ROLES = {1: "trainer", 2: "launcher", 3: "worker"}
 STATES = ("unknown", "active", "yielded", "stolen", "unavailable", "disabled")

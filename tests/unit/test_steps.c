@@ -56,8 +56,7 @@ static void log_step(struct log *log, const struct steps_output *out)
 
 static void write_down(void *context, const struct steps_output *out)
 {
-    static const char *const phases[] = {"data", "forward", "backward", "optimizer",
-                                         "before"};
+    static const char *const phases[] = {"data", "forward", "backward", "optimizer"};
     static const char *const sources[] = {"nobody",    "batch",     "trained",
                                           "backward",  "optimizer", "profiler",
                                           "framework", "call"};
@@ -195,8 +194,8 @@ static void a_step_is_an_update_with_its_four_phases(void **state)
     expect("fetch/1@100-120 back@200-300 opt@310-350 "
            "fetch/1@400-420 back@500-600 opt@610-650",
            "by:optimizer data0@100-120 epoch1 forward0@120-200 backward0@200-300 "
-           "before0@300-310 optimizer0@310-350 step0@100-350+first data1@400-420 "
-           "forward1@420-500 backward1@500-600 before1@600-610 optimizer1@610-650 "
+           "optimizer0@310-350 step0@100-350+first data1@400-420 "
+           "forward1@420-500 backward1@500-600 optimizer1@610-650 "
            "step1@350-650+first");
 }
 
@@ -207,7 +206,7 @@ static void zero_grad_is_no_part_of_forward(void **state)
     expect("fetch/1@100-120 graph@125 zero@130-150 back@200-300 opt@310-350 "
            "fetch/1@400-420",
            "by:optimizer data0@100-120 epoch1 forward0@125-130 forward0@150-200 "
-           "backward0@200-300 before0@300-310 optimizer0@310-350 step0@100-350+first");
+           "backward0@200-300 optimizer0@310-350 step0@100-350+first");
 }
 
 static void micro_batches_belong_to_the_step_of_their_update(void **state)
@@ -217,7 +216,7 @@ static void micro_batches_belong_to_the_step_of_their_update(void **state)
     expect("fetch/1@100-110 back@120-130 fetch/1@140-150 back@160-170 opt@180-190 "
            "fetch/1@200-210",
            "by:optimizer data0@100-110 epoch1 forward0@110-120 backward0@120-130 "
-           "data0@140-150 forward0@150-160 backward0@160-170 before0@170-180 "
+           "data0@140-150 forward0@150-160 backward0@160-170 "
            "optimizer0@180-190 step0@100-190+first");
 }
 
@@ -227,9 +226,9 @@ static void a_job_that_never_fetches_has_forward_from_the_update_before(void **s
 
     expect(
         "zero@100-110 back@200-300 opt@310-350 zero@360-370 back@400-500 opt@510-550",
-        "by:optimizer forward0@110-200 backward0@200-300 before0@300-310 "
+        "by:optimizer forward0@110-200 backward0@200-300 "
         "optimizer0@310-350 step0@100-350+first forward1@370-400 backward1@400-500 "
-        "before1@500-510 optimizer1@510-550 step1@350-550+first");
+        "optimizer1@510-550 step1@350-550+first");
 }
 
 static void building_an_iterator_is_data_time(void **state)
@@ -239,8 +238,8 @@ static void building_an_iterator_is_data_time(void **state)
     expect("iter/1@100-150 fetch/1@150-160 back@200-300 opt@310-350 iter/1@360-400 "
            "fetch/1@400-410 back@500-600 opt@610-650",
            "by:optimizer data0@100-160 epoch1 forward0@160-200 backward0@200-300 "
-           "before0@300-310 optimizer0@310-350 step0@100-350+first data1@360-410 "
-           "forward1@410-500 backward1@500-600 before1@600-610 optimizer1@610-650 "
+           "optimizer0@310-350 step0@100-350+first data1@360-410 "
+           "forward1@410-500 backward1@500-600 optimizer1@610-650 "
            "step1@350-650+first");
 }
 
@@ -251,8 +250,8 @@ static void a_batch_fetched_ahead_counts_where_the_thread_waited_for_it(void **s
     expect("fetch/1@100-120 fetch/1@180-200 back@300-400 opt@410-450 "
            "fetch/1@500-510 back@600-700 opt@710-750",
            "by:optimizer data0@100-120 data0@180-200 epoch1 forward0@200-300 "
-           "backward0@300-400 before0@400-410 optimizer0@410-450 step0@100-450+first "
-           "data1@500-510 forward1@510-600 backward1@600-700 before1@700-710 "
+           "backward0@300-400 optimizer0@410-450 step0@100-450+first "
+           "data1@500-510 forward1@510-600 backward1@600-700 "
            "optimizer1@710-750 step1@450-750+first");
 }
 
@@ -265,9 +264,9 @@ batches_fetched_ahead_of_the_loaders_end_train_and_are_no_validation(void **stat
            "fetch/1@400-410 nomore/1@420-430 back@500-550 back@560-600 opt@610-650 "
            "fetch/2@700-710 fetch/2@720-730 nomore/2@740-750",
            "by:optimizer data0@90-95 data0@100-110 data0@120-130 epoch1 "
-           "forward0@130-200 backward0@200-300 before0@300-310 optimizer0@310-350 "
+           "forward0@130-200 backward0@200-300 optimizer0@310-350 "
            "step0@90-350+first data1@400-410 data1@420-430 forward1@430-500 "
-           "backward1@500-550 forward1@550-560 backward1@560-600 before1@600-610 "
+           "backward1@500-550 forward1@550-560 backward1@560-600 "
            "optimizer1@610-650 step1@350-650+first data@700-710 forward@710-720 "
            "row@700-720 data@720-730 forward@730-740 row@720-740");
 }
@@ -279,7 +278,7 @@ static void batches_asked_for_in_a_row_are_as_many_as_they_are(void **state)
     expect("fetch/1@100-110 fetch/1@111-120 back@200-300 opt@310-350 "
            "fetch/2@400-410 fetch/2@411-420 nomore/2@430-440",
            "by:optimizer data0@100-110 data0@111-120 epoch1 forward0@120-200 "
-           "backward0@200-300 before0@300-310 optimizer0@310-350 step0@100-350+first "
+           "backward0@200-300 optimizer0@310-350 step0@100-350+first "
            "data@400-410 forward@410-411 row@400-411 data@411-420 forward@420-430 "
            "row@411-430");
 }
@@ -328,7 +327,7 @@ static void two_loaders_asked_together_are_one_batch(void **state)
 
     expect("fetch/1@100-110 fetch/2@112-120 back@200-300 opt@310-350 fetch/1@400-410",
            "by:optimizer data0@100-110 data0@112-120 epoch1 forward0@120-200 "
-           "backward0@200-300 before0@300-310 optimizer0@310-350 step0@100-350+first");
+           "backward0@200-300 optimizer0@310-350 step0@100-350+first");
 }
 
 /* ---- closures
@@ -361,7 +360,7 @@ static void a_backward_inside_a_backward_is_part_of_it(void **state)
     expect(
         "fetch/1@100-120 +back@200 back@220-240 -back@300 opt@310-350 fetch/1@400-410",
         "by:optimizer data0@100-120 epoch1 forward0@120-200 backward0@200-220 "
-        "backward0@220-240 backward0@240-300 before0@300-310 optimizer0@310-350 "
+        "backward0@220-240 backward0@240-300 optimizer0@310-350 "
         "step0@100-350+first");
 }
 
@@ -389,10 +388,10 @@ static void a_gan_makes_one_step_of_both_updates(void **state)
     expect("fetch/1@100-110 back@120-130 opt/1@140-150 back@160-170 opt/2@180-190 "
            "fetch/1@200-210 back@220-230 opt/1@240-250 back@260-270 opt/2@280-290",
            "by:optimizer data0@100-110 epoch1 forward0@110-120 backward0@120-130 "
-           "before0@130-140 optimizer0@140-150 forward0@150-160 backward0@160-170 "
-           "before0@170-180 optimizer0@180-190 step0@100-190+first data1@200-210 "
-           "forward1@210-220 backward1@220-230 before1@230-240 optimizer1@240-250 "
-           "forward1@250-260 backward1@260-270 before1@270-280 optimizer1@280-290 "
+           "optimizer0@140-150 forward0@150-160 backward0@160-170 "
+           "optimizer0@180-190 step0@100-190+first data1@200-210 "
+           "forward1@210-220 backward1@220-230 optimizer1@240-250 "
+           "forward1@250-260 backward1@260-270 optimizer1@280-290 "
            "step1@190-290+first");
 }
 
@@ -481,10 +480,10 @@ static void batches_without_an_update_are_validation_rows(void **state)
            "fetch/2@200-210 fetch/2@300-310 fetch/2@400-410 nomore/2@500-505 "
            "fetch/1@600-610 back@620-630 opt@640-650",
            "by:optimizer data0@100-110 epoch1 forward0@110-120 backward0@120-130 "
-           "before0@130-140 optimizer0@140-150 step0@100-150+first data@160-165 "
+           "optimizer0@140-150 step0@100-150+first data@160-165 "
            "data@200-210 forward@210-300 row@160-300 data@300-310 forward@310-400 "
            "row@300-400 data@400-410 forward@410-500 row@400-500 data1@500-505 "
-           "data1@600-610 forward1@610-620 backward1@620-630 before1@630-640 "
+           "data1@600-610 forward1@610-620 backward1@620-630 "
            "optimizer1@640-650 step1@500-650+first");
 }
 
@@ -495,7 +494,7 @@ static void a_validation_that_is_broken_off_has_all_its_rows(void **state)
     expect("built@1 fetch/2@200-210 fetch/1@300-310 back@400-500 opt@510-550 "
            "fetch/1@600-610",
            "data@200-210 forward@210-300 row@200-300 by:optimizer data0@300-310 "
-           "epoch1 forward0@310-400 backward0@400-500 before0@500-510 "
+           "epoch1 forward0@310-400 backward0@400-500 "
            "optimizer0@510-550 step0@300-550+first");
 }
 
@@ -647,7 +646,7 @@ static void training_after_batches_goes_on_with_the_next_number(void **state)
            "fetch/1@600-610",
            "by:batch data0@100-110 forward0@110-200 step0@100-200+first by:optimizer "
            "data1@200-205 data1@300-310 epoch1 forward1@310-400 backward1@400-500 "
-           "before1@500-510 optimizer1@510-550 step1@200-550+first");
+           "optimizer1@510-550 step1@200-550+first");
 }
 
 /* ---- step(), ProfilerStep, frameworks
@@ -672,10 +671,10 @@ static void a_step_call_after_inferred_steps_begins_a_marked_stretch(void **stat
     expect("fetch/1@100-110 back@120-130 opt@140-150 fetch/1@200-210 back@220-230 "
            "opt@240-250 step@260 fetch/1@300-310 back@320-330 opt@340-350 step@360",
            "by:optimizer data0@100-110 epoch1 forward0@110-120 backward0@120-130 "
-           "before0@130-140 optimizer0@140-150 step0@100-150+first data1@200-210 "
-           "forward1@210-220 backward1@220-230 before1@230-240 optimizer1@240-250 "
+           "optimizer0@140-150 step0@100-150+first data1@200-210 "
+           "forward1@210-220 backward1@220-230 optimizer1@240-250 "
            "step1@150-250+first by:call data2@300-310 forward2@310-320 "
-           "backward2@320-330 before2@330-340 optimizer2@340-350 "
+           "backward2@320-330 optimizer2@340-350 "
            "step2@260-360+first+marked");
 }
 
@@ -694,14 +693,14 @@ static void profiler_steps_count_only_from_the_first_step_on(void **state)
     expect("+prof@50 fetch/1@100-110 back@120-130 opt@140-150 -prof@160 +prof@161 "
            "fetch/1@200-210 back@220-230 opt@240-250 -prof@260",
            "by:profiler data0@100-110 epoch1 forward0@110-120 backward0@120-130 "
-           "before0@130-140 optimizer0@140-150 step0@100-160+first+marked "
-           "data1@200-210 forward1@210-220 backward1@220-230 before1@230-240 "
+           "optimizer0@140-150 step0@100-160+first+marked "
+           "data1@200-210 forward1@210-220 backward1@220-230 "
            "optimizer1@240-250 step1@160-260+marked");
     expect("fetch/1@100-110 back@120-130 opt@140-150 fetch/1@160-170 +prof@180 "
            "back@220-230 opt@240-250 -prof@260",
            "by:optimizer data0@100-110 epoch1 forward0@110-120 backward0@120-130 "
-           "before0@130-140 optimizer0@140-150 step0@100-150+first data1@160-170 "
-           "forward1@180-220 backward1@220-230 before1@230-240 optimizer1@240-250 "
+           "optimizer0@140-150 step0@100-150+first data1@160-170 "
+           "forward1@180-220 backward1@220-230 optimizer1@240-250 "
            "step1@150-250+first");
 }
 
@@ -775,10 +774,10 @@ static void what_precedes_the_first_operation_of_a_graph_is_no_forward(void **st
 
     expect("back@20-30 opt@31-35 graph@90 back@100-110 opt@111-115 "
            "fetch/1@200-210 graph@290 back@300-310 opt@311-315",
-           "by:optimizer backward0@20-30 before0@30-31 optimizer0@31-35 "
-           "step0@20-35+first forward1@90-100 backward1@100-110 before1@110-111 "
+           "by:optimizer backward0@20-30 optimizer0@31-35 "
+           "step0@20-35+first forward1@90-100 backward1@100-110 "
            "optimizer1@111-115 step1@35-115+first data2@200-210 epoch1 "
-           "forward2@290-300 backward2@300-310 before2@310-311 optimizer2@311-315 "
+           "forward2@290-300 backward2@300-310 optimizer2@311-315 "
            "step2@115-315");
 }
 
@@ -789,7 +788,7 @@ static void of_several_graphs_the_newest_is_the_one_that_trains(void **state)
     expect("fetch/1@10-20 graph@30 fetch/1@100-110 graph@130 back@150-160 opt@170-180 "
            "fetch/1@200-210",
            "by:optimizer data0@10-20 data0@100-110 epoch1 forward0@130-150 "
-           "backward0@150-160 before0@160-170 optimizer0@170-180 step0@10-180+first");
+           "backward0@150-160 optimizer0@170-180 step0@10-180+first");
 }
 
 static void
@@ -799,7 +798,7 @@ a_batch_that_is_fetched_between_forward_and_backward_takes_no_forward(void **sta
 
     expect("fetch/1@10-20 graph@30 fetch/1@40-50 again@60-70 opt@80-90 fetch/1@200-210",
            "by:optimizer data0@10-20 data0@40-50 epoch1 forward0@30-40 backward0@60-70 "
-           "before0@70-80 optimizer0@80-90 step0@10-90+first");
+           "optimizer0@80-90 step0@10-90+first");
 }
 
 static void what_an_optimizer_does_between_evaluations_is_its_own(void **state)
@@ -811,17 +810,6 @@ static void what_an_optimizer_does_between_evaluations_is_its_own(void **state)
            "by:optimizer data0@100-120 epoch1 optimizer0@150-160 forward0@160-200 "
            "backward0@200-300 optimizer0@300-340 forward0@340-350 backward0@350-400 "
            "optimizer0@400-450 step0@100-450+first");
-}
-
-static void between_backward_and_update_is_a_stretch_of_its_own(void **state)
-{
-    (void)state;
-
-    expect(
-        "fetch/1@10-20 back@30-40 fetch/1@50-60 back@70-80 opt@95-100 fetch/1@200-210",
-        "by:optimizer data0@10-20 epoch1 forward0@20-30 backward0@30-40 data0@50-60 "
-        "forward0@60-70 backward0@70-80 before0@80-95 optimizer0@95-100 "
-        "step0@10-100+first");
 }
 
 /* ---- no update is known
@@ -950,7 +938,7 @@ static void a_batch_that_is_only_peeked_at_is_no_step(void **state)
     expect("iter/1@1-2 fetch/1@10-20 iter/1@100-105 fetch/1@110-120 back@130-140 "
            "opt@150-160 fetch/1@200-210",
            "by:optimizer data0@100-105 data0@110-120 epoch1 forward0@120-130 "
-           "backward0@130-140 before0@140-150 optimizer0@150-160 step0@100-160+first");
+           "backward0@130-140 optimizer0@150-160 step0@100-160+first");
 }
 
 static void a_pause_before_a_new_iterator_is_in_no_step(void **state)
@@ -960,9 +948,9 @@ static void a_pause_before_a_new_iterator_is_in_no_step(void **state)
     expect("fetch/1@10-20 back@30-40 opt@50-60 nomore/1@70-80 iter/1@900000-900010 "
            "fetch/1@900010-900020 back@900030-900040 opt@900050-900060",
            "by:optimizer data0@10-20 epoch1 forward0@20-30 backward0@30-40 "
-           "before0@40-50 optimizer0@50-60 step0@10-60+first data1@900000-900020 "
+           "optimizer0@50-60 step0@10-60+first data1@900000-900020 "
            "epoch2 forward1@900020-900030 backward1@900030-900040 "
-           "before1@900040-900050 optimizer1@900050-900060 step1@900000-900060+first");
+           "optimizer1@900050-900060 step1@900000-900060+first");
 }
 
 static void an_iterator_that_goes_on_from_the_start_begins_an_epoch(void **state)
@@ -1071,7 +1059,6 @@ int main(void)
         cmocka_unit_test(
             a_batch_that_is_fetched_between_forward_and_backward_takes_no_forward),
         cmocka_unit_test(what_an_optimizer_does_between_evaluations_is_its_own),
-        cmocka_unit_test(between_backward_and_update_is_a_stretch_of_its_own),
         cmocka_unit_test(without_a_known_update_each_trained_batch_is_a_step),
         cmocka_unit_test(a_single_batch_without_an_update_is_a_step_when_its_loop_ends),
         cmocka_unit_test(without_batches_each_backward_is_a_step),

@@ -72,7 +72,6 @@ void steps_end(struct steps *steps, uint64_t end, uint8_t flags, bool late)
         steps->batch.start = 0;
         steps->piece_count = 0;
         steps->in_graph = false;
-        steps->backward_end = 0;
     }
     steps->emit(steps->context, &output);
 }
@@ -222,7 +221,7 @@ void steps_abandon(struct steps *steps)
     steps->in_fetch = steps->in_backward = steps->in_optimizer = 0;
     steps->in_zero_grad = steps->in_forward = steps->updates_in_backward = 0;
     steps->in_graph = false;
-    steps->backward_end = steps->batch_backwards = 0;
+    steps->batch_backwards = 0;
     steps->piece_start = steps->step_start = 0;
     steps->piece_count = steps->held_count = steps->validation = 0;
     steps->batch.start = 0;
@@ -247,7 +246,6 @@ static void fetch_begin(struct steps *steps, const struct steps_mark *mark)
     if (steps->in_fetch++ > 0)
         return;
     steps->in_graph = false;
-    steps->backward_end = 0;
     steps->batch_backwards = 0;
     if (alone)
         steps_fetch_begin(steps, mark->id, mark->time);
@@ -309,7 +307,6 @@ static void graph_begins(struct steps *steps)
         return;
     steps_pieces_drop(steps);
     steps->in_graph = steps->graph_seen = true;
-    steps->backward_end = 0;
 }
 
 void steps_mark(struct steps *steps, const struct steps_mark *mark)

@@ -140,7 +140,6 @@ struct steps {
     bool in_graph;           /* a forward pass: its first operation was seen */
     bool graph_seen;         /* one ever was */
     uint32_t backward_nodes; /* of the graph that the running one follows; 0 unknown */
-    uint64_t backward_end;   /* nothing came since then; 0: something did */
     uint64_t silent_ticks;   /* between the newest mark and the one before */
 
     /* Backwards without an update that is known: see fallback.c. */

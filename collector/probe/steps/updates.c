@@ -57,9 +57,6 @@ void steps_optimizer_begin(struct steps *steps, uint32_t id, uint64_t now)
     steps_batch_trains(steps, now);
     steps_pieces_drop(steps);
     steps->in_graph = false;
-    if (steps->backward_end != 0)
-        steps_phase_out(steps, EVENT_PHASE_BEFORE_UPDATE, steps->backward_end, now);
-    steps->backward_end = 0;
 }
 
 void steps_optimizer_end(struct steps *steps, uint32_t id, uint64_t now)
@@ -94,7 +91,6 @@ static void backward_over(struct steps *steps, uint64_t now)
 {
     if (steps->in_optimizer > 0)
         return; /* of a closure: its update comes */
-    steps->backward_end = now;
     steps_backward_over(steps, steps->backward_nodes, now);
 }
 
