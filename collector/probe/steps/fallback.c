@@ -88,7 +88,14 @@ static uint32_t graph_of(struct steps *steps, uint32_t nodes)
         steps->backwards_irregular = true;
         forget(steps);
     }
-    return steps->backwards_irregular ? 1 : nodes;
+    uint32_t id = steps->backwards_irregular ? 1 : nodes;
+
+    /* What else was built before the first one counts with it: its number says nothing. */
+    if (steps->cadence.count == 1) {
+        steps->cadence = (struct cadence){.count = 0};
+        (void)cadence_update(&steps->cadence, id);
+    }
+    return id;
 }
 
 void steps_backward_over(struct steps *steps, uint32_t nodes, uint64_t now)
