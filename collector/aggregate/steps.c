@@ -85,10 +85,14 @@ double step_other_ns(const struct step *step)
 {
     double other = (double)step->duration_ns;
 
-    if ((step->known & PHASES_KNOWN) != PHASES_KNOWN)
+    /* Who fetches from no loader makes batches somewhere: that is in no phase. */
+    uint32_t known = step->known | 1u << EVENT_PHASE_DATA;
+
+    if ((known & PHASES_KNOWN) != PHASES_KNOWN)
         return (double)NAN;
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
-        other -= (double)step->phase_ns[phase];
+        if (step->known & 1u << phase)
+            other -= (double)step->phase_ns[phase];
     return other > 0 ? other : 0;
 }
 

@@ -121,7 +121,7 @@ const struct step *steps_at(const struct steps *steps, uint32_t i);
 /* Index of the first remembered step that ends after `time_ns`. */
 uint32_t steps_after(const struct steps *steps, int64_t time_ns);
 
-/* Duration less all phases; NaN when one is unknown. */
+/* Duration less all phases; NaN when one but data is unknown. */
 double step_other_ns(const struct step *step);
 double step_phase_ns(const struct step *step, uint32_t phase); /* NaN unknown */
 
