@@ -99,7 +99,7 @@ PATH=$PATH:$PWD/build/node/bin
 torch_log=$(mktemp)
 if has build && [ "$mode" != quick ]; then
   # PyTorch comes while we build.
-  ( provide_torch && printf 'TORCH_%s\n' "PYTHON=$TORCH_PYTHON" "OLD_PYTHON=$TORCH_OLD_PYTHON" "LIGHTNING=$LIGHTNING_PYTHON" "HUGGINGFACE=${HUGGINGFACE_PYTHON:-}" "CUPTI=${CUPTI_INCLUDE:-}" ) >"$torch_log" 2>&1 &
+  ( provide_torch && printf 'TORCH_%s\n' "PYTHON=$TORCH_PYTHON" "OLD_PYTHON=$TORCH_OLD_PYTHON" "LIGHTNING=$LIGHTNING_PYTHON" "HUGGINGFACE=${HUGGINGFACE_PYTHON:-}" "FRAMEWORKS=${FRAMEWORKS_PYTHON:-}" "CUPTI=${CUPTI_INCLUDE:-}" ) >"$torch_log" 2>&1 &
   torch_job=$!
 fi
 
@@ -124,7 +124,7 @@ if [ -n "${torch_job:-}" ]; then
   if ! wait "$torch_job"; then failed=$((failed + 1)) broken+=("PyTorch"); fi
   grep -v '^TORCH_' "$torch_log"
   # shellcheck disable=SC1090 # two assignments
-  . <(grep '^TORCH_' "$torch_log"); export TORCH_PYTHON TORCH_OLD_PYTHON LIGHTNING_PYTHON="${TORCH_LIGHTNING:-}" HUGGINGFACE_PYTHON="${TORCH_HUGGINGFACE:-}" CUPTI_INCLUDE="${TORCH_CUPTI:-}"
+  . <(grep '^TORCH_' "$torch_log"); export TORCH_PYTHON TORCH_OLD_PYTHON LIGHTNING_PYTHON="${TORCH_LIGHTNING:-}" HUGGINGFACE_PYTHON="${TORCH_HUGGINGFACE:-}" FRAMEWORKS_PYTHON="${TORCH_FRAMEWORKS:-}" CUPTI_INCLUDE="${TORCH_CUPTI:-}"
 fi
 if [ -n "$built" ]; then
   stage "${mode/full/tests}"

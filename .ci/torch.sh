@@ -2,7 +2,7 @@
 # that has a wheel for this machine's Python. Made once, kept in the cache folder; or
 # TORCH_PYTHON and TORCH_OLD_PYTHON name interpreters that have it. LIGHTNING_PYTHON is one
 # with Lightning and its company over the newest PyTorch, HUGGINGFACE_PYTHON one with
-# transformers and accelerate. CUPTI_INCLUDE gets the headers of CUPTI's versions.
+# transformers and accelerate, FRAMEWORKS_PYTHON one with fastai, Keras and Ultralytics. CUPTI_INCLUDE gets the headers of CUPTI's versions.
 
 torch_cache=${XDG_CACHE_HOME:-$HOME/.cache}/trainglass
 
@@ -56,8 +56,8 @@ provide_cupti() {
 
 torch_works() { [ -n "$1" ] && "$1" -c 'import torch' 2>/dev/null; }
 
-# Sets and exports TORCH_PYTHON, TORCH_OLD_PYTHON, LIGHTNING_PYTHON and HUGGINGFACE_PYTHON; fails
-# with a sentence, but goes on without the last.
+# Sets and exports TORCH_PYTHON, TORCH_OLD_PYTHON, LIGHTNING_PYTHON, HUGGINGFACE_PYTHON and
+# FRAMEWORKS_PYTHON; fails with a sentence, but goes on without the last two.
 provide_torch() {
   local oldest numpy=numpy
   if [ -z "${TORCH_PYTHON:-}" ]; then
@@ -81,7 +81,12 @@ provide_torch() {
     else say "Hugging Face's libraries could not be installed: their tests are skipped"
     fi
   fi
+  if [ -z "${FRAMEWORKS_PYTHON:-}" ]; then
+    if make_beside frameworks "$TORCH_PYTHON" fastai keras ultralytics; then FRAMEWORKS_PYTHON=$torch_cache/frameworks/bin/python
+    else say "fastai, Keras and Ultralytics could not be installed: their tests are skipped"
+    fi
+  fi
   provide_cupti || say "some of CUPTI's versions could not be installed: their records are not compared"
-  export TORCH_PYTHON TORCH_OLD_PYTHON LIGHTNING_PYTHON HUGGINGFACE_PYTHON
+  export TORCH_PYTHON TORCH_OLD_PYTHON LIGHTNING_PYTHON HUGGINGFACE_PYTHON FRAMEWORKS_PYTHON
   torch_works "$TORCH_PYTHON" && torch_works "$TORCH_OLD_PYTHON" || { say "PyTorch cannot be imported"; return 1; }
 }

@@ -85,10 +85,14 @@ double step_other_ns(const struct step *step)
 {
     double other = (double)step->duration_ns;
 
-    if ((step->known & PHASES_KNOWN) != PHASES_KNOWN)
+    /* Who fetches from no loader makes batches somewhere: that is in no phase. */
+    uint32_t known = step->known | 1u << EVENT_PHASE_DATA;
+
+    if ((known & PHASES_KNOWN) != PHASES_KNOWN)
         return (double)NAN;
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
-        other -= (double)step->phase_ns[phase];
+        if (step->known & 1u << phase)
+            other -= (double)step->phase_ns[phase];
     return other > 0 ? other : 0;
 }
 
@@ -155,6 +159,20 @@ static int by_start(const void *left, const void *right)
     return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
 }
 
+/* What lies between two stretches belongs to what follows it. */
+static void take_gap(struct step *step, const struct phase_stretch *before,
+                     const struct phase_stretch *next)
+{
+    float ns = (float)(next->start_ns - before->end_ns);
+
+    if (before->end_ns < step->start_ns || next->start_ns <= before->end_ns)
+        return;
+    if (before->phase == EVENT_PHASE_DATA && next->phase == EVENT_PHASE_FORWARD)
+        step->before_forward_ns += ns;
+    if (before->phase == EVENT_PHASE_BACKWARD && next->phase == EVENT_PHASE_OPTIMIZER)
+        step->before_update_ns += ns;
+}
+
 /* Each phase is the union of its stretches, cut at the step's edges: two threads may
  * tell of the same instant. */
 static void take_phases(struct steps *steps, struct step *step)
@@ -173,6 +191,8 @@ static void take_phases(struct steps *steps, struct step *step)
 
         if (to <= from)
             continue;
+        if (i > 0)
+            take_gap(step, stretch - 1, stretch);
         step->known |= (uint8_t)(1u << stretch->phase);
         total[stretch->phase] += to - from;
         *edge = to;

@@ -13,7 +13,7 @@
 #include "aggregate/series.h"
 #include "wire/event.h"
 
-#define STEPS_MAX 65536u /* 3.7 MB */
+#define STEPS_MAX 65536u /* 4.2 MB */
 #define STEPS_PENDING                                                                  \
     256u /* stretches of phases in one step; later ones count in                       \
             the last */
@@ -27,9 +27,11 @@ struct step {
     float gc_ns;                  /* garbage collections inside */
     float samples;                /* NaN unknown */
     float waited_ns; /* of data: no worker's batch was there; NaN unknown */
-    uint8_t flags;   /* EVENT_STEP_* */
-    uint8_t known;   /* bit 1 << phase */
-    bool whole;      /* false: events of it were lost, so its ops are not complete */
+    /* In no phase, from a batch to the forward pass and from a backward to the update. */
+    float before_forward_ns, before_update_ns;
+    uint8_t flags; /* EVENT_STEP_* */
+    uint8_t known; /* bit 1 << phase */
+    bool whole;    /* false: events of it were lost, so its ops are not complete */
     uint64_t number : 48; /* meaningless for validation */
     uint64_t epoch : 16;
 };
@@ -83,17 +85,17 @@ struct steps {
     struct step_epoch *epochs; /* ring of STEPS_EPOCHS; NULL before the first */
     uint64_t epoch_count;
     struct step_totals *train, *validation; /* NULL before the first */
-    struct step_totals *windows;   /* of either kind, in a deep window: in neither */
+    struct step_totals *windows; /* of either kind, in a deep window: in neither */
     /* Whole epochs so far: training, then validation, up to where training went on. */
     uint64_t epochs_whole;
     double epochs_train_ns, epochs_validation_ns, epochs_outside_ns;
     /* Before the first training step, and so in none: validation, between its batches. */
     double before_ns, outside_before_ns;
-    bool validated; /* since the last training step */
+    bool validated;                /* since the last training step */
     struct series series;          /* training: duration, then the phases */
     int64_t first_ns, last_end_ns; /* of all steps; first INT64_MAX before one */
-    int64_t outside_ns;   /* between them, where none is missing */
-    uint64_t next_number; /* that of the newest training step, and one */
+    int64_t outside_ns;            /* between them, where none is missing */
+    uint64_t next_number;          /* that of the newest training step, and one */
 };
 
 void steps_init(struct steps *steps);
@@ -119,7 +121,7 @@ const struct step *steps_at(const struct steps *steps, uint32_t i);
 /* Index of the first remembered step that ends after `time_ns`. */
 uint32_t steps_after(const struct steps *steps, int64_t time_ns);
 
-/* Duration less all phases; NaN when one is unknown. */
+/* Duration less all phases; NaN when one but data is unknown. */
 double step_other_ns(const struct step *step);
 double step_phase_ns(const struct step *step, uint32_t phase); /* NaN unknown */
 

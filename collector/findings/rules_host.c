@@ -240,9 +240,39 @@ static struct between left_between(const struct rule_context *context)
                             rhythm->other_left_error_ns};
 }
 
-/* Lightning's loop takes some 0.6 ms of a batch whatever the model. Our callback in it takes
- * 12 us, a fiftieth: medians of 2,500 batches of one small layer on a busy machine. */
-static void advise_between(struct rule_context *context, struct finding *finding)
+/* Where most of it lies. */
+enum place { AFTER_UPDATE, BEFORE_UPDATE, BEFORE_FORWARD, WITHOUT_LOADER };
+
+static enum place place_of(const struct rule_context *context)
+{
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    double half = rhythm->median_other_ns / 2;
+
+    if (rhythm->median_before_update_ns > half)
+        return BEFORE_UPDATE;
+    if (rhythm->median_before_forward_ns > half)
+        return BEFORE_FORWARD;
+    return context->train->phase_ns[EVENT_PHASE_DATA] > 0 ? AFTER_UPDATE
+                                                          : WITHOUT_LOADER;
+}
+
+static const char *const place_titles[] = {
+    [AFTER_UPDATE] = "Code between the update and the next batch takes time",
+    [BEFORE_UPDATE] = "Code between the backward and the update takes time",
+    [BEFORE_FORWARD] = "Code between the batch and the forward pass takes time",
+    [WITHOUT_LOADER] = "Code between the update and the next forward pass takes time",
+};
+/* After the update it is the framework's: SETTING_BETWEEN. */
+static const char *const place_codes[] = {
+    [BEFORE_UPDATE] = "gradient clipping, unscaling, reading gradients",
+    [BEFORE_FORWARD] = "changing or moving the batch, evaluation or sampling without "
+                       "gradients",
+    [WITHOUT_LOADER] =
+        "making the batch, an environment, evaluation or sampling without "
+        "gradients, logging",
+};
+
+static void advise_after_update(struct rule_context *context, struct finding *finding)
 {
     const char *loop = setting_text(context, SETTING_LOOP, NULL);
 
@@ -253,6 +283,9 @@ static void advise_between(struct rule_context *context, struct finding *finding
             "What is the model's own work: say so with `trainglass_phase_begin`");
         return;
     }
+    /* Lightning's loop takes some 0.6 ms of a batch whatever the model. Our callback in it
+     * takes 12 us, a fiftieth: medians of 2,500 batches of one small layer on a busy
+     * machine. */
     if (loop[0] != '\0')
         rule_advise(finding,
                     rule_print(context,
@@ -265,13 +298,49 @@ static void advise_between(struct rule_context *context, struct finding *finding
                 "interval");
 }
 
+static void advise_place(struct rule_context *context, struct finding *finding,
+                         enum place place)
+{
+    const char *own =
+        "What is the model's own work: say so with `trainglass_phase_begin`";
+
+    switch (place) {
+    case AFTER_UPDATE:
+        advise_after_update(context, finding);
+        break;
+    case BEFORE_UPDATE:
+        rule_advise_in(context, finding,
+                       "Clip all gradients at once: `clip_grad_norm_(parameters, 1.0, "
+                       "foreach=True)`, and read the norm without `.item()`",
+                       own);
+        break;
+    case BEFORE_FORWARD:
+        rule_advise_in(
+            context, finding,
+            "Move what is done to a batch into the data set or `collate_fn`, "
+            "where loader workers do it beside the training",
+            own);
+        break;
+    case WITHOUT_LOADER:
+        rule_advise_in(context, finding,
+                       "Make the next batch beside the training: a `DataLoader` with "
+                       "`num_workers`, or a thread and a queue",
+                       own);
+        rule_advise_in(context, finding,
+                       "Say which code makes it: `with trainglass.phase(\"data\"):`",
+                       own);
+        break;
+    }
+}
+
 /* What `zero_grad` and a loss that is read take of any step, and that of a small one: nobody
  * saves it. */
 #define ANY_STEP_NS 1e6
 #define ANY_STEP    0.05
 
 /* What most steps have is found; what it costs is the mean: writing takes now more and now
- * less. */
+ * less. A mean that single pauses make is not surely more than what most steps have: then
+ * that is the price. */
 static void find_between(struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
@@ -279,7 +348,9 @@ static void find_between(struct rule_context *context)
     double usual = rhythm->steps > 0 ? rhythm->median_other_ns : train->other_ns;
     double most = usual - told_between(context, true);
     struct between left = left_between(context);
-    double other = fmax(most, left.ns);
+    bool pauses = left.ns - left.error_ns < most; /* the mean is not surely more */
+    double other = pauses ? most : fmax(most, left.ns);
+    enum place place = place_of(context);
     double needed = fmin(ANY_STEP_NS, ANY_STEP * train->mean_ns);
 
     /* Beside a device this is where the host waits for it. */
@@ -293,10 +364,12 @@ static void find_between(struct rule_context *context)
     rule_price(context, finding, other, left.error_ns);
     rule_price_between(finding, fmax(other - needed, 0), other);
     rule_claim_apart(finding, PART_OTHER, CLAIM_PYTHON, other);
-    double told = fmax(train->other_ns - other, 0);
-    const char *between = setting_text(context, SETTING_BETWEEN, NULL);
+    double told = pauses ? 0 : fmax(train->other_ns - other, 0);
+    const char *code = place == AFTER_UPDATE
+                           ? setting_text(context, SETTING_BETWEEN, NULL)
+                           : place_codes[place];
 
-    finding->title = "Code between the update and the next batch takes time";
+    finding->title = place_titles[place];
     finding->formula =
         rule_print(context, "%s in no phase of %s%s", rule_ms(context, other + told),
                    rule_ms(context, train->mean_ns),
@@ -307,12 +380,16 @@ static void find_between(struct rule_context *context)
     finding->sentence = rule_print(
         context,
         "%s of each step are neither data, forward, backward nor optimizer: %s",
-        rule_ms(context, other), between);
+        rule_ms(context, other), code);
     finding->wrong_if = "The loop does work there that belongs to the model.";
     rule_evidence(context, finding, "other_ms", other / NS_PER_MS);
     rule_evidence(context, finding, "median_other_ms", most / NS_PER_MS);
     rule_evidence(context, finding, "mean_other_ms", train->other_ns / NS_PER_MS);
-    advise_between(context, finding);
+    rule_evidence(context, finding, "before_forward_ms",
+                  rhythm->median_before_forward_ns / NS_PER_MS);
+    rule_evidence(context, finding, "before_update_ms",
+                  rhythm->median_before_update_ns / NS_PER_MS);
+    advise_place(context, finding, place);
 }
 
 const struct rule rules_host[] = {

@@ -241,13 +241,7 @@ static void mark_took(uint64_t ticks, bool ended)
 
 static void say_source(const struct steps_output *output)
 {
-    static const char *const texts[] = {"nobody",
-                                        "batches: nothing trains",
-                                        "Optimizer.step",
-                                        "torch.profiler's step()",
-                                        "the framework's callbacks",
-                                        "trainglass.step()"};
-    const char *text = texts[output->number < 6 ? output->number : 0];
+    const char *text = steps_source_text((enum steps_source)output->number);
 
     probe_capability(WIRE_SOURCE_STEPS, WIRE_STATE_ACTIVE, NULL, text);
     probe_event((struct event){
@@ -300,7 +294,7 @@ static void emitted(void *context, const struct steps_output *output)
  * fetched, or that has said nothing while another trained. */
 static bool owns(enum steps_mark_kind kind)
 {
-    bool trains = kind >= STEPS_BACKWARD_BEGIN;
+    bool trains = kind >= STEPS_BACKWARD_BEGIN && kind != STEPS_GRAPH_BEGIN;
 
     if (owner == &probe_current) {
         owner_trains |= trains;
@@ -332,6 +326,17 @@ static void say_phase(uint64_t now)
     atomic_store_explicit(&header->phase, phase, memory_order_release);
 }
 
+struct probe_graph probe_graph;
+
+/* Counts anew behind a backward. */
+static void await_graph(enum steps_mark_kind kind)
+{
+    if (kind == STEPS_BACKWARD_BEGIN)
+        probe_graph.nodes = 0;
+    probe_graph.awaited = steps_awaits_graph(&steps);
+    atomic_store_explicit(&probe_graph.thread, owner, memory_order_relaxed);
+}
+
 void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
 {
     bool profiler =
@@ -345,7 +350,8 @@ void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
         return;
     }
     if (owns(kind)) {
-        struct steps_mark mark = {kind, id, clock_ticks(probe->tsc)};
+        uint32_t nodes = kind == STEPS_BACKWARD_BEGIN ? probe_graph.nodes : id;
+        struct steps_mark mark = {kind, nodes, clock_ticks(probe->tsc)};
         uint64_t number = steps.number;
 
         steps_mark(&steps, &mark);
@@ -356,6 +362,7 @@ void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
         atomic_store_explicit(&probe->header->step_start, steps_begun(&steps),
                               memory_order_relaxed);
         say_phase(mark.time);
+        await_graph(kind);
         mark_took(clock_ticks(probe->tsc) - mark.time, steps.number != number);
     }
     atomic_store_explicit(&busy, 0, memory_order_release);
@@ -366,6 +373,7 @@ void probe_boundary_thread_ends(void)
     if (owner != &probe_current ||
         atomic_exchange_explicit(&busy, 1, memory_order_acquire) != 0)
         return;
+    steps_finish(&steps, clock_ticks(probe->tsc));
     steps_abandon(&steps);
     owner = NULL;
     owner_trains = false;

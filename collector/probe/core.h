@@ -42,7 +42,7 @@ bool probe_nvtx_injected(void);
 void probe_boundary_open(void);  /* the segment is mapped, not yet open to threads */
 void probe_boundary_begin(void); /* it is open: the first words are written */
 void probe_boundary_close(void); /* in a forked child */
-void probe_boundary_thread_ends(void); /* the calling one */
+void probe_boundary_thread_ends(void); /* the calling one, or all of the process */
 void probe_clock_pair(void);           /* one more pair; any time */
 
 #endif

@@ -113,6 +113,7 @@ void probe_end(int code)
 {
     if (!probe_is_open())
         return;
+    probe_boundary_thread_ends();
     if (code >= 0)
         atomic_store_explicit(&probe->header->exit_code, (uint32_t)code,
                               memory_order_relaxed);

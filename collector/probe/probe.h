@@ -103,6 +103,21 @@ void probe_ask(int32_t level, int32_t budget_ppm, uint32_t burst_steps);
  * step() is it; marks of other threads are ignored until it falls silent. */
 void probe_step_mark(enum steps_mark_kind kind, uint32_t id);
 
+/* The graph that the training thread builds. Written by it alone. */
+struct probe_graph {
+    const void *_Atomic thread; /* &probe_current of the training thread */
+    uint32_t nodes;             /* since the last backward */
+    bool awaited;               /* the next node is STEPS_GRAPH_BEGIN */
+};
+extern struct probe_graph probe_graph __attribute__((visibility("hidden")));
+
+/* Is the caller the training thread? Relaxed: it asks only for itself. */
+ALWAYS_INLINE bool probe_graph_is_ours(void)
+{
+    return atomic_load_explicit(&probe_graph.thread, memory_order_relaxed) ==
+           (const void *)&probe_current;
+}
+
 /* Number of the running step. Any thread; 0 without a segment. */
 uint64_t probe_step_number(void);
 

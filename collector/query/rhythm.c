@@ -41,6 +41,22 @@ static double median_part(struct rhythm_work *work, uint32_t part)
     return numbers_quantile(work->numbers, known, 0.5);
 }
 
+/* Of the steps whose phases are known. */
+static double median_gap(struct rhythm_work *work, bool before_update)
+{
+    uint32_t known = 0;
+
+    for (uint32_t i = 0; i < work->count; i++) {
+        const struct step *step = work->items[i].step;
+
+        if (!isnan(step_other_ns(step)))
+            work->numbers[known++] = (double)(before_update ? step->before_update_ns
+                                                            : step->before_forward_ns);
+    }
+    numbers_sort(work->numbers, known);
+    return numbers_quantile(work->numbers, known, 0.5);
+}
+
 static double median_left(struct rhythm_work *work)
 {
     for (uint32_t i = 0; i < work->count; i++)
@@ -348,6 +364,8 @@ int parts_rhythm(const struct pick *pick, struct rhythm *rhythm)
 
     *rhythm = (struct rhythm){.median_ns = unknown,
                               .median_other_ns = unknown,
+                              .median_before_forward_ns = unknown,
+                              .median_before_update_ns = unknown,
                               .other_left_ns = unknown,
                               .other_left_error_ns = unknown,
                               .steps_per_epoch = unknown,
@@ -361,6 +379,8 @@ int parts_rhythm(const struct pick *pick, struct rhythm *rhythm)
         for (uint32_t part = 0; part < RHYTHM_PARTS; part++)
             work.medians[part] = median_part(&work, part);
         rhythm->median_other_ns = work.medians[EVENT_PHASES];
+        rhythm->median_before_forward_ns = median_gap(&work, false);
+        rhythm->median_before_update_ns = median_gap(&work, true);
         find_gc(&work, rhythm);
         find_warm_up(&work, rhythm);
         find_epoch(&work, rhythm);

@@ -38,6 +38,7 @@ struct rhythm_extra {
 struct rhythm {
     uint32_t steps;                    /* that were looked at; 0: nothing is known */
     double median_ns, median_other_ns; /* NaN unknown */
+    double median_before_forward_ns, median_before_update_ns; /* parts of other */
     /* Mean of what steps take in no phase beside what comes at a period, with collections or
      * with first batches, and half of its 95 % interval; NaN unknown. */
     double other_left_ns, other_left_error_ns;

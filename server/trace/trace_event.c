@@ -326,6 +326,8 @@ static void write_event(struct trace_writer *writer, const struct event *event,
         pid = EVENT_DEVICE_INDEX(EVENT_AUX16(event->meta));
         tid = stream_of(event, end);
     }
+    if (kind == EVENT_PHASE)
+        tid = TRACE_PHASES_TRACK;
     trace_event_begin(writer);
     trace_text_put(text, shape->head, shape->size);
     put_event_name(writer, event);

@@ -29,6 +29,10 @@ struct trace_writer {
     bool first; /* no comma before the next event */
 };
 
+/* Phases and ranges cross where one ends inside the other: slices of a track must nest, so
+ * phases have their own. No thread has an id as large. */
+#define TRACE_PHASES_TRACK INT32_MAX
+
 /* Kinds that have a text. */
 bool trace_event_is_written(uint8_t kind);
 /* Does its range touch the window? */

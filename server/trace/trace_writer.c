@@ -147,6 +147,8 @@ static void write_process(struct trace_writer *writer,
         if (thread->name != NULL && *thread->name != '\0')
             write_label(writer, "thread_name", thread->tid, thread->name);
     }
+    if (process->step_count > 0)
+        write_label(writer, "thread_name", TRACE_PHASES_TRACK, "phases of steps");
     for (uint32_t i = 0; i < process->step_count; i++)
         write_step(writer, &process->steps[i]);
     for (uint32_t i = 0; i < process->block_count && !writer->text.broken; i++) {

@@ -30,7 +30,7 @@ NEEDED_BYTES = 7 * 2**30  # for one PyTorch while it is unpacked
 SECONDS = 1800  # for one module on a busy machine
 
 OF_TORCH = ("test_package", "test_section", "test_watch", "test_windows", "test_loops",
-            "test_operators", "test_losses", "test_profilers", "test_facts")
+            "test_own_loops", "test_operators", "test_losses", "test_profilers", "test_facts")
 OF_LIGHTNING = ("test_profiler_callback", "test_profiler_fits", "test_performance_callback",
                 "test_profiling", "test_cli", "test_zero_code")
 

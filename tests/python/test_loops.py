@@ -136,11 +136,8 @@ class Phases(harness.TorchTest):
     def test_building_iterators_is_data_time(self):
         self.compare("slow_iterators", ("data",), 0.02)
 
-    def test_forward_is_what_lies_between_data_and_backward(self):
-        run = self.recorded("heavy", reference=True, level="phases")
-        for step, reference in list(zip(run.trainer().steps(), run.reference))[2:]:
-            length = reference["end"] - reference["start"]
-            self.assertGreaterEqual(step.phases["forward"], reference["forward"] - 0.02 * length)
+    def test_forward_is_from_its_first_operation_to_the_backward(self):
+        self.compare("heavy", ("forward",), 0.02)
 
     def test_steps_are_as_long_as_the_job_says(self):
         run = self.recorded("heavy", reference=True, level="phases")

@@ -34,6 +34,7 @@ static void train_one_step(void)
 {
     mark(STEPS_FETCH_BEGIN);
     mark(STEPS_FETCH_END);
+    mark(STEPS_GRAPH_BEGIN);
     mark(STEPS_BACKWARD_BEGIN);
     mark(STEPS_BACKWARD_END);
     mark(STEPS_OPTIMIZER_BEGIN);

@@ -3,7 +3,8 @@
  * A script is words like fetch@10-20 (begin and end), +opt/7@70 ... -opt/7@80 (nested,
  * of optimizer 7), step@90. What comes out is one word each: step0@10-80+first,
  * data0@10-20, row@10-20 (a validation batch), epoch1, by:optimizer. Times are ticks;
- * fetches closer than 5 are one. */
+ * fetches closer than 5 are one. What a backward follows is a forward pass from the mark
+ * before on, unless graph@15 says where it begins. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,8 +57,9 @@ static void log_step(struct log *log, const struct steps_output *out)
 static void write_down(void *context, const struct steps_output *out)
 {
     static const char *const phases[] = {"data", "forward", "backward", "optimizer"};
-    static const char *const sources[] = {"nobody",   "batch",     "optimizer",
-                                          "profiler", "framework", "call"};
+    static const char *const sources[] = {"nobody",    "batch",     "trained",
+                                          "backward",  "optimizer", "profiler",
+                                          "framework", "call"};
     struct log *log = context;
 
     switch (out->kind) {
@@ -92,7 +94,9 @@ static const struct word words[] = {
     {"iter", STEPS_ITERATOR_BEGIN, STEPS_ITERATOR_END},
     {"fetch", STEPS_FETCH_BEGIN, STEPS_FETCH_END},
     {"nomore", STEPS_FETCH_BEGIN, STEPS_FETCH_EXHAUSTED},
+    {"graph", STEPS_GRAPH_BEGIN, STEPS_GRAPH_BEGIN},
     {"back", STEPS_BACKWARD_BEGIN, STEPS_BACKWARD_END},
+    {"again", STEPS_BACKWARD_BEGIN, STEPS_BACKWARD_END}, /* no graph since the last */
     {"opt", STEPS_OPTIMIZER_BEGIN, STEPS_OPTIMIZER_END},
     {"zero", STEPS_ZERO_GRAD_BEGIN, STEPS_ZERO_GRAD_END},
     {"forward", STEPS_FORWARD_BEGIN, STEPS_FORWARD_END},
@@ -131,6 +135,8 @@ static void feed_word(struct steps *steps, const char *text, unsigned long shift
         id = (unsigned)strtoul(text + 1, &rest, 10), text = rest;
     unsigned long start = strtoul(text + 1, &rest, 10) + shift;
 
+    if (strcmp(word->name, "back") == 0 && sign != '-' && steps_awaits_graph(steps))
+        mark(steps, STEPS_GRAPH_BEGIN, 0, steps->piece_start);
     if (sign != '-')
         mark(steps, word->begin, id, start);
     if (sign == '-')
@@ -188,8 +194,8 @@ static void a_step_is_an_update_with_its_four_phases(void **state)
     expect("fetch/1@100-120 back@200-300 opt@310-350 "
            "fetch/1@400-420 back@500-600 opt@610-650",
            "by:optimizer data0@100-120 epoch1 forward0@120-200 backward0@200-300 "
-           "optimizer0@310-350 step0@100-350+first "
-           "data1@400-420 forward1@420-500 backward1@500-600 optimizer1@610-650 "
+           "optimizer0@310-350 step0@100-350+first data1@400-420 "
+           "forward1@420-500 backward1@500-600 optimizer1@610-650 "
            "step1@350-650+first");
 }
 
@@ -197,8 +203,9 @@ static void zero_grad_is_no_part_of_forward(void **state)
 {
     (void)state;
 
-    expect("fetch/1@100-120 zero@130-150 back@200-300 opt@310-350 fetch/1@400-420",
-           "by:optimizer data0@100-120 epoch1 forward0@120-130 forward0@150-200 "
+    expect("fetch/1@100-120 graph@125 zero@130-150 back@200-300 opt@310-350 "
+           "fetch/1@400-420",
+           "by:optimizer data0@100-120 epoch1 forward0@125-130 forward0@150-200 "
            "backward0@200-300 optimizer0@310-350 step0@100-350+first");
 }
 
@@ -209,8 +216,8 @@ static void micro_batches_belong_to_the_step_of_their_update(void **state)
     expect("fetch/1@100-110 back@120-130 fetch/1@140-150 back@160-170 opt@180-190 "
            "fetch/1@200-210",
            "by:optimizer data0@100-110 epoch1 forward0@110-120 backward0@120-130 "
-           "data0@140-150 forward0@150-160 backward0@160-170 optimizer0@180-190 "
-           "step0@100-190+first");
+           "data0@140-150 forward0@150-160 backward0@160-170 "
+           "optimizer0@180-190 step0@100-190+first");
 }
 
 static void a_job_that_never_fetches_has_forward_from_the_update_before(void **state)
@@ -219,10 +226,9 @@ static void a_job_that_never_fetches_has_forward_from_the_update_before(void **s
 
     expect(
         "zero@100-110 back@200-300 opt@310-350 zero@360-370 back@400-500 opt@510-550",
-        "by:optimizer forward0@110-200 backward0@200-300 optimizer0@310-350 "
-        "step0@100-350+first "
-        "forward1@350-360 forward1@370-400 backward1@400-500 optimizer1@510-550 "
-        "step1@350-550+first");
+        "by:optimizer forward0@110-200 backward0@200-300 "
+        "optimizer0@310-350 step0@100-350+first forward1@370-400 backward1@400-500 "
+        "optimizer1@510-550 step1@350-550+first");
 }
 
 static void building_an_iterator_is_data_time(void **state)
@@ -231,10 +237,10 @@ static void building_an_iterator_is_data_time(void **state)
 
     expect("iter/1@100-150 fetch/1@150-160 back@200-300 opt@310-350 iter/1@360-400 "
            "fetch/1@400-410 back@500-600 opt@610-650",
-           "by:optimizer data0@100-160 epoch1 forward0@160-200 "
-           "backward0@200-300 optimizer0@310-350 step0@100-350+first "
-           "data1@360-410 forward1@410-500 backward1@500-600 "
-           "optimizer1@610-650 step1@350-650+first");
+           "by:optimizer data0@100-160 epoch1 forward0@160-200 backward0@200-300 "
+           "optimizer0@310-350 step0@100-350+first data1@360-410 "
+           "forward1@410-500 backward1@500-600 optimizer1@610-650 "
+           "step1@350-650+first");
 }
 
 static void a_batch_fetched_ahead_counts_where_the_thread_waited_for_it(void **state)
@@ -245,8 +251,8 @@ static void a_batch_fetched_ahead_counts_where_the_thread_waited_for_it(void **s
            "fetch/1@500-510 back@600-700 opt@710-750",
            "by:optimizer data0@100-120 data0@180-200 epoch1 forward0@200-300 "
            "backward0@300-400 optimizer0@410-450 step0@100-450+first "
-           "data1@500-510 forward1@510-600 backward1@600-700 optimizer1@710-750 "
-           "step1@450-750+first");
+           "data1@500-510 forward1@510-600 backward1@600-700 "
+           "optimizer1@710-750 step1@450-750+first");
 }
 
 static void
@@ -258,11 +264,11 @@ batches_fetched_ahead_of_the_loaders_end_train_and_are_no_validation(void **stat
            "fetch/1@400-410 nomore/1@420-430 back@500-550 back@560-600 opt@610-650 "
            "fetch/2@700-710 fetch/2@720-730 nomore/2@740-750",
            "by:optimizer data0@90-95 data0@100-110 data0@120-130 epoch1 "
-           "forward0@130-200 backward0@200-300 optimizer0@310-350 step0@90-350+first "
-           "data1@400-410 data1@420-430 forward1@430-500 backward1@500-550 "
-           "forward1@550-560 backward1@560-600 optimizer1@610-650 step1@350-650+first "
-           "data@700-710 forward@710-720 row@700-720 data@720-730 forward@730-740 "
-           "row@720-740");
+           "forward0@130-200 backward0@200-300 optimizer0@310-350 "
+           "step0@90-350+first data1@400-410 data1@420-430 forward1@430-500 "
+           "backward1@500-550 forward1@550-560 backward1@560-600 "
+           "optimizer1@610-650 step1@350-650+first data@700-710 forward@710-720 "
+           "row@700-720 data@720-730 forward@730-740 row@720-740");
 }
 
 static void batches_asked_for_in_a_row_are_as_many_as_they_are(void **state)
@@ -273,8 +279,8 @@ static void batches_asked_for_in_a_row_are_as_many_as_they_are(void **state)
            "fetch/2@400-410 fetch/2@411-420 nomore/2@430-440",
            "by:optimizer data0@100-110 data0@111-120 epoch1 forward0@120-200 "
            "backward0@200-300 optimizer0@310-350 step0@100-350+first "
-           "data@400-410 forward@410-411 row@400-411 "
-           "data@411-420 forward@420-430 row@411-430");
+           "data@400-410 forward@410-411 row@400-411 data@411-420 forward@420-430 "
+           "row@411-430");
 }
 
 /* Six micro-batches, all fetched before the first of them is used; then again. */
@@ -333,7 +339,7 @@ static void a_closure_is_split_into_forward_backward_and_update(void **state)
 
     expect(
         "fetch/1@100-120 +opt@150 zero@200-210 back@300-400 -opt@450 fetch/1@500-510",
-        "by:optimizer data0@100-120 epoch1 forward0@150-200 forward0@210-300 "
+        "by:optimizer data0@100-120 epoch1 optimizer0@150-200 forward0@210-300 "
         "backward0@300-400 optimizer0@400-450 step0@100-450+first");
 }
 
@@ -354,7 +360,8 @@ static void a_backward_inside_a_backward_is_part_of_it(void **state)
     expect(
         "fetch/1@100-120 +back@200 back@220-240 -back@300 opt@310-350 fetch/1@400-410",
         "by:optimizer data0@100-120 epoch1 forward0@120-200 backward0@200-220 "
-        "backward0@220-240 backward0@240-300 optimizer0@310-350 step0@100-350+first");
+        "backward0@220-240 backward0@240-300 optimizer0@310-350 "
+        "step0@100-350+first");
 }
 
 static void updates_inside_a_backward_end_the_step_with_it(void **state)
@@ -381,10 +388,11 @@ static void a_gan_makes_one_step_of_both_updates(void **state)
     expect("fetch/1@100-110 back@120-130 opt/1@140-150 back@160-170 opt/2@180-190 "
            "fetch/1@200-210 back@220-230 opt/1@240-250 back@260-270 opt/2@280-290",
            "by:optimizer data0@100-110 epoch1 forward0@110-120 backward0@120-130 "
-           "optimizer0@140-150 forward0@150-160 backward0@160-170 optimizer0@180-190 "
-           "step0@100-190+first "
-           "data1@200-210 forward1@210-220 backward1@220-230 optimizer1@240-250 "
-           "forward1@250-260 backward1@260-270 optimizer1@280-290 step1@190-290+first");
+           "optimizer0@140-150 forward0@150-160 backward0@160-170 "
+           "optimizer0@180-190 step0@100-190+first data1@200-210 "
+           "forward1@210-220 backward1@220-230 optimizer1@240-250 "
+           "forward1@250-260 backward1@260-270 optimizer1@280-290 "
+           "step1@190-290+first");
 }
 
 static void a_gan_without_a_loader_is_understood_at_its_second_cycle(void **state)
@@ -472,11 +480,10 @@ static void batches_without_an_update_are_validation_rows(void **state)
            "fetch/2@200-210 fetch/2@300-310 fetch/2@400-410 nomore/2@500-505 "
            "fetch/1@600-610 back@620-630 opt@640-650",
            "by:optimizer data0@100-110 epoch1 forward0@110-120 backward0@120-130 "
-           "optimizer0@140-150 step0@100-150+first "
-           "data@160-165 data@200-210 forward@210-300 row@160-300 "
-           "data@300-310 forward@310-400 row@300-400 "
-           "data@400-410 forward@410-500 row@400-500 "
-           "data1@500-505 data1@600-610 forward1@610-620 backward1@620-630 "
+           "optimizer0@140-150 step0@100-150+first data@160-165 "
+           "data@200-210 forward@210-300 row@160-300 data@300-310 forward@310-400 "
+           "row@300-400 data@400-410 forward@410-500 row@400-500 data1@500-505 "
+           "data1@600-610 forward1@610-620 backward1@620-630 "
            "optimizer1@640-650 step1@500-650+first");
 }
 
@@ -486,8 +493,9 @@ static void a_validation_that_is_broken_off_has_all_its_rows(void **state)
 
     expect("built@1 fetch/2@200-210 fetch/1@300-310 back@400-500 opt@510-550 "
            "fetch/1@600-610",
-           "data@200-210 forward@210-300 row@200-300 by:optimizer data0@300-310 epoch1 "
-           "forward0@310-400 backward0@400-500 optimizer0@510-550 step0@300-550+first");
+           "data@200-210 forward@210-300 row@200-300 by:optimizer data0@300-310 "
+           "epoch1 forward0@310-400 backward0@400-500 "
+           "optimizer0@510-550 step0@300-550+first");
 }
 
 static void a_new_pass_over_the_training_loader_is_an_epoch(void **state)
@@ -663,10 +671,10 @@ static void a_step_call_after_inferred_steps_begins_a_marked_stretch(void **stat
     expect("fetch/1@100-110 back@120-130 opt@140-150 fetch/1@200-210 back@220-230 "
            "opt@240-250 step@260 fetch/1@300-310 back@320-330 opt@340-350 step@360",
            "by:optimizer data0@100-110 epoch1 forward0@110-120 backward0@120-130 "
-           "optimizer0@140-150 step0@100-150+first "
-           "data1@200-210 forward1@210-220 backward1@220-230 optimizer1@240-250 "
-           "step1@150-250+first by:call "
-           "data2@300-310 forward2@310-320 backward2@320-330 optimizer2@340-350 "
+           "optimizer0@140-150 step0@100-150+first data1@200-210 "
+           "forward1@210-220 backward1@220-230 optimizer1@240-250 "
+           "step1@150-250+first by:call data2@300-310 forward2@310-320 "
+           "backward2@320-330 optimizer2@340-350 "
            "step2@260-360+first+marked");
 }
 
@@ -686,13 +694,13 @@ static void profiler_steps_count_only_from_the_first_step_on(void **state)
            "fetch/1@200-210 back@220-230 opt@240-250 -prof@260",
            "by:profiler data0@100-110 epoch1 forward0@110-120 backward0@120-130 "
            "optimizer0@140-150 step0@100-160+first+marked "
-           "data1@200-210 forward1@210-220 backward1@220-230 optimizer1@240-250 "
-           "step1@160-260+marked");
+           "data1@200-210 forward1@210-220 backward1@220-230 "
+           "optimizer1@240-250 step1@160-260+marked");
     expect("fetch/1@100-110 back@120-130 opt@140-150 fetch/1@160-170 +prof@180 "
            "back@220-230 opt@240-250 -prof@260",
            "by:optimizer data0@100-110 epoch1 forward0@110-120 backward0@120-130 "
-           "optimizer0@140-150 step0@100-150+first "
-           "data1@160-170 forward1@170-220 backward1@220-230 optimizer1@240-250 "
+           "optimizer0@140-150 step0@100-150+first data1@160-170 "
+           "forward1@180-220 backward1@220-230 optimizer1@240-250 "
            "step1@150-250+first");
 }
 
@@ -755,6 +763,212 @@ static void a_program_may_say_everything_itself(void **state)
            "data@200-210 forward@210-220 row@200-220 validation0 "
            "data1@300-310 forward1@310-320 backward1@320-330 optimizer1@330-340 "
            "step1@220-350+marked");
+}
+
+/* ---- where forward begins -----------------------------------------------------------
+ */
+
+static void what_precedes_the_first_operation_of_a_graph_is_no_forward(void **state)
+{
+    (void)state;
+
+    expect("back@20-30 opt@31-35 graph@90 back@100-110 opt@111-115 "
+           "fetch/1@200-210 graph@290 back@300-310 opt@311-315",
+           "by:optimizer backward0@20-30 optimizer0@31-35 "
+           "step0@20-35+first forward1@90-100 backward1@100-110 "
+           "optimizer1@111-115 step1@35-115+first data2@200-210 epoch1 "
+           "forward2@290-300 backward2@300-310 optimizer2@311-315 "
+           "step2@115-315");
+}
+
+static void of_several_graphs_the_newest_is_the_one_that_trains(void **state)
+{
+    (void)state;
+
+    expect("fetch/1@10-20 graph@30 fetch/1@100-110 graph@130 back@150-160 opt@170-180 "
+           "fetch/1@200-210",
+           "by:optimizer data0@10-20 data0@100-110 epoch1 forward0@130-150 "
+           "backward0@150-160 optimizer0@170-180 step0@10-180+first");
+}
+
+static void
+a_batch_that_is_fetched_between_forward_and_backward_takes_no_forward(void **state)
+{
+    (void)state;
+
+    expect("fetch/1@10-20 graph@30 fetch/1@40-50 again@60-70 opt@80-90 fetch/1@200-210",
+           "by:optimizer data0@10-20 data0@40-50 epoch1 forward0@30-40 backward0@60-70 "
+           "optimizer0@80-90 step0@10-90+first");
+}
+
+static void what_an_optimizer_does_between_evaluations_is_its_own(void **state)
+{
+    (void)state;
+
+    expect("fetch/1@100-120 +opt@150 graph@160 back@200-300 graph@340 back@350-400 "
+           "-opt@450 fetch/1@500-510",
+           "by:optimizer data0@100-120 epoch1 optimizer0@150-160 forward0@160-200 "
+           "backward0@200-300 optimizer0@300-340 forward0@340-350 backward0@350-400 "
+           "optimizer0@400-450 step0@100-450+first");
+}
+
+/* ---- no update is known
+ * -------------------------------------------------------------- */
+
+static void without_a_known_update_each_trained_batch_is_a_step(void **state)
+{
+    (void)state;
+
+    expect("iter/1@1-2 fetch/1@10-20 back@30-40 fetch/1@50-60 back@70-80 "
+           "fetch/1@90-100 back@110-120 nomore/1@130-140",
+           "by:optimizer data0@1-2 data0@10-20 epoch1 forward0@20-30 backward0@30-40 "
+           "by:trained step0@1-50+first data1@50-60 forward1@60-70 backward1@70-80 "
+           "step1@50-90+first data2@90-100 forward2@100-110 backward2@110-120 "
+           "step2@90-130");
+}
+
+static void a_single_batch_without_an_update_is_a_step_when_its_loop_ends(void **state)
+{
+    (void)state;
+
+    expect("iter/1@1-2 fetch/1@10-20 back@30-40 nomore/1@50-60",
+           "by:optimizer data0@1-2 data0@10-20 epoch1 forward0@20-30 backward0@30-40 "
+           "by:trained step0@1-50+first");
+}
+
+static void without_batches_each_backward_is_a_step(void **state)
+{
+    (void)state;
+
+    expect("back@10-20 back@30-40 back@50-60",
+           "by:optimizer backward0@10-20 by:backward step0@10-20+first forward1@20-30 "
+           "backward1@30-40 step1@20-40+first forward2@40-50 backward2@50-60 "
+           "step2@40-60");
+}
+
+static void backwards_whose_graphs_come_in_turns_are_one_step(void **state)
+{
+    (void)state;
+    static struct log log;
+    struct steps steps;
+
+    begin(&steps, &log);
+    assert_int_equal(steps_of(&steps, &log, "back/30@10-20 back/50@30-40", 100, 50),
+                     51); /* the first of all is one of its own */
+    assert_int_equal(steps_of(&steps, &log, "back/30@10-20 back/50@30-40", 100, 50),
+                     50);
+}
+
+static void backwards_whose_graphs_never_come_again_are_a_step_each(void **state)
+{
+    (void)state;
+    static struct log log;
+    struct steps steps;
+
+    begin(&steps, &log);
+    for (unsigned i = 0; i < 100; i++) {
+        char script[64];
+
+        (void)snprintf(script, sizeof(script), "back/%u@10-20", 10 + i);
+        feed(&steps, script, 100 * i);
+    }
+    assert_in_range(log.steps, 90, 100);
+}
+
+static void an_optimizer_that_was_built_in_vain_gives_way_after_a_while(void **state)
+{
+    (void)state;
+    static struct log log;
+    struct steps steps;
+
+    begin(&steps, &log);
+    feed(&steps, "built@1", 0);
+    assert_in_range(steps_of(&steps, &log, "fetch/1@0-10 back@20-30", 100, 200), 130,
+                    140);
+    begin(&steps, &log);
+    feed(&steps, "built@1", 0);
+    assert_in_range(steps_of(&steps, &log, "back@20-30", 100, 200), 130, 140);
+}
+
+static void
+an_update_that_comes_late_takes_over_and_keeps_its_micro_batches(void **state)
+{
+    (void)state;
+    static struct log log;
+    struct steps steps;
+
+    begin(&steps, &log);
+    feed(&steps, "built@1", 0);
+    (void)steps_of(&steps, &log, "fetch/1@0-10 back@20-30", 100, 100);
+    assert_int_equal(steps.source, STEPS_BY_TRAINED_BATCH);
+    feed(&steps, "opt/1@0-10", 10200);
+    assert_int_equal(steps.source, STEPS_BY_OPTIMIZER);
+    (void)steps_of(&steps, &log, "fetch/1@0-10 back@20-30", 100, 100);
+    feed(&steps, "opt/1@0-10", 20400);
+    uint32_t before = log.steps;
+
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(steps_of(&steps, &log, "fetch/1@0-10 back@20-30", 100, 100),
+                         0);
+        feed(&steps, "opt/1@50-60", steps.piece_start);
+    }
+    assert_int_equal(log.steps - before, 5);
+}
+
+static void a_framework_whose_updates_nobody_sees_has_steps(void **state)
+{
+    (void)state;
+    static struct log log;
+    struct steps steps;
+
+    begin(&steps, &log);
+    feed(&steps, "framework/1@1", 0);
+    assert_in_range(
+        steps_of(&steps, &log, "fetch/1@0-10 back@20-30 batchend/0@40", 100, 50), 48,
+        50);
+}
+
+/* ---- peeks and pauses ---------------------------------------------------------------
+ */
+
+static void a_batch_that_is_only_peeked_at_is_no_step(void **state)
+{
+    (void)state;
+
+    expect("iter/1@1-2 fetch/1@10-20 iter/1@100-105 fetch/1@110-120 back@130-140 "
+           "opt@150-160 fetch/1@200-210",
+           "by:optimizer data0@100-105 data0@110-120 epoch1 forward0@120-130 "
+           "backward0@130-140 optimizer0@150-160 step0@100-160+first");
+}
+
+static void a_pause_before_a_new_iterator_is_in_no_step(void **state)
+{
+    (void)state;
+
+    expect("fetch/1@10-20 back@30-40 opt@50-60 nomore/1@70-80 iter/1@900000-900010 "
+           "fetch/1@900010-900020 back@900030-900040 opt@900050-900060",
+           "by:optimizer data0@10-20 epoch1 forward0@20-30 backward0@30-40 "
+           "optimizer0@50-60 step0@10-60+first data1@900000-900020 "
+           "epoch2 forward1@900020-900030 backward1@900030-900040 "
+           "optimizer1@900050-900060 step1@900000-900060+first");
+}
+
+static void an_iterator_that_goes_on_from_the_start_begins_an_epoch(void **state)
+{
+    (void)state;
+    static struct log log;
+    struct steps steps;
+
+    begin(&steps, &log);
+    for (unsigned i = 0; i < 8; i++)
+        feed(&steps,
+             "+fetch/1@10 iter/1@11-12 -fetch/1@20 back@30-40 opt@50-60 "
+             "fetch/1@70-80 back@90-100 opt@110-120 fetch/2@200-210",
+             1000 * i);
+    assert_non_null(strstr(log.text, "epoch8 "));
+    assert_null(strstr(log.text, "epoch9 "));
+    assert_int_equal(log.steps, 16);
+    assert_non_null(strstr(log.text, "row@"));
 }
 
 /* Any marks in any order: times only grow, numbers go up by one, stretches lie in
@@ -840,6 +1054,23 @@ int main(void)
         cmocka_unit_test(a_framework_ends_steps_only_where_an_update_happened),
         cmocka_unit_test(a_framework_says_which_batches_validate),
         cmocka_unit_test(a_program_may_say_everything_itself),
+        cmocka_unit_test(what_precedes_the_first_operation_of_a_graph_is_no_forward),
+        cmocka_unit_test(of_several_graphs_the_newest_is_the_one_that_trains),
+        cmocka_unit_test(
+            a_batch_that_is_fetched_between_forward_and_backward_takes_no_forward),
+        cmocka_unit_test(what_an_optimizer_does_between_evaluations_is_its_own),
+        cmocka_unit_test(without_a_known_update_each_trained_batch_is_a_step),
+        cmocka_unit_test(a_single_batch_without_an_update_is_a_step_when_its_loop_ends),
+        cmocka_unit_test(without_batches_each_backward_is_a_step),
+        cmocka_unit_test(backwards_whose_graphs_come_in_turns_are_one_step),
+        cmocka_unit_test(backwards_whose_graphs_never_come_again_are_a_step_each),
+        cmocka_unit_test(an_optimizer_that_was_built_in_vain_gives_way_after_a_while),
+        cmocka_unit_test(
+            an_update_that_comes_late_takes_over_and_keeps_its_micro_batches),
+        cmocka_unit_test(a_framework_whose_updates_nobody_sees_has_steps),
+        cmocka_unit_test(a_batch_that_is_only_peeked_at_is_no_step),
+        cmocka_unit_test(a_pause_before_a_new_iterator_is_in_no_step),
+        cmocka_unit_test(an_iterator_that_goes_on_from_the_start_begins_an_epoch),
         cmocka_unit_test(any_marks_in_any_order_keep_numbers_and_times_in_order),
     };
 

@@ -167,6 +167,8 @@ static void kinds_have_the_categories_of_kineto(void **state)
         -64);
     text_is(find(trace, "forward"), "cat", "user_annotation");
     text_is(cJSON_GetObjectItem(find(trace, "forward"), "args"), "trainglass", "phase");
+    assert_int_not_equal(cJSON_GetObjectItem(find(trace, "forward"), "tid")->valueint,
+                         cJSON_GetObjectItem(find(trace, "aten::mm"), "tid")->valueint);
     cJSON_Delete(trace);
     bytes_close(&text);
 }

@@ -158,6 +158,17 @@ void steps_batch_end(struct steps *steps, uint64_t now)
     batch->start = 0;
 }
 
+/* A pause between two trainings, as between the cells of a notebook: a second, and eight
+ * steps. */
+#define PAUSE_GAPS  50000u /* of 20 us */
+#define PAUSE_STEPS 8u
+
+static bool was_pause(const struct steps *steps)
+{
+    return steps->silent_ticks > PAUSE_GAPS * steps->gap_ticks &&
+           steps->silent_ticks > PAUSE_STEPS * steps->step_usual_ticks;
+}
+
 void steps_fetch_begin(struct steps *steps, uint32_t loader, uint64_t now)
 {
     struct steps_batch *batch = &steps->batch;
@@ -166,6 +177,8 @@ void steps_fetch_begin(struct steps *steps, uint32_t loader, uint64_t now)
         if (steps->validation == 0 && steps->held_end != 0 &&
             cadence_confirm(&steps->cadence))
             steps_held_end(steps);
+        if (steps->batch_trains)
+            steps_trained_batch_end(steps, now);
         open_batch(steps, loader, now);
         return;
     }
@@ -175,6 +188,8 @@ void steps_fetch_begin(struct steps *steps, uint32_t loader, uint64_t now)
 
     if (batch->fetched == 0) {
         batch->loader = loader != 0 ? loader : batch->loader;
+        if (was_pause(steps)) /* between its iterator and the first request */
+            open_batch(steps, batch->loader, now);
         return;
     }
     if (!ahead && now - batch->fetched <= gap)
@@ -211,12 +226,30 @@ void steps_fetch_end(struct steps *steps, bool exhausted, uint64_t now)
                                has_taken_over(steps, batch->loader));
     if (!fetches_ahead(steps, batch->loader))
         steps_held_out(steps, now);
+    steps_trained_batches_exhausted(steps, now);
     steps->evaluating = false;
+}
+
+/* The running batch is not one of what begins now: it was fetched before all for its shape,
+ * or never came before a pause. What lies before the iterator belongs to no step then. */
+static void leave_batch(struct steps *steps)
+{
+    const struct steps_batch *batch = &steps->batch;
+    bool opened = batch->start != 0 && !steps->batch_trains && batch->fetched != 0;
+    bool peeks = opened && !steps->peeked && steps->number == 0 && steps->rows == 0 &&
+                 steps->held_count == 0;
+
+    if (steps->in_fetch > 0 || steps->validation > 0 || steps->trained)
+        return;
+    steps->peeked |= peeks;
+    if (peeks || (!opened && steps->held_count == 0 && was_pause(steps)))
+        steps->batch.start = steps->step_start = 0;
 }
 
 /* next(iter(loader)) in a loop builds an iterator for each batch: no epoch. */
 void steps_iterator_begin(struct steps *steps, uint32_t loader)
 {
+    leave_batch(steps);
     if (loader == 0 || loader != steps->training_loader)
         return;
     if (steps->training_batches > 1 || steps->training_exhausted)

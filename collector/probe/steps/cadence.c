@@ -20,6 +20,11 @@ static uint32_t times(const struct cadence *cadence, uint32_t id)
     return found;
 }
 
+bool cadence_remembers(const struct cadence *cadence, uint32_t id)
+{
+    return times(cadence, id) > 0;
+}
+
 /* Updates since the one before of the newest's id; 0 when it is not remembered. */
 static uint64_t distance(const struct cadence *cadence)
 {

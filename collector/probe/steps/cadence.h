@@ -38,6 +38,9 @@ struct cadence {
 /* An update of `id` ended. */
 enum cadence_answer cadence_update(struct cadence *cadence, uint32_t id);
 
+/* Is an update of `id` among those that are remembered? */
+bool cadence_remembers(const struct cadence *cadence, uint32_t id);
+
 /* Something says that the held update was the end: the next batch is fetched. True
  * when there was one. */
 bool cadence_confirm(struct cadence *cadence);

@@ -84,20 +84,20 @@ void steps_piece_end(struct steps *steps, uint64_t now)
         steps_phase_out(steps, EVENT_PHASE_BACKWARD, start, now);
     } else if (steps->in_zero_grad > 0) {
         return; /* neither forward nor update */
-    } else if (steps->in_optimizer > 0) {
-        piece.phase = EVENT_PHASE_OPTIMIZER;
-        append(steps->pieces, &steps->piece_count, piece);
     } else if (steps->in_forward > 0) {
         batch_piece(steps, EVENT_PHASE_FORWARD, start, now);
-    } else if (!steps->forward_said) {
+    } else if (steps->in_graph && !steps->forward_said) {
+        append(steps->pieces, &steps->piece_count, piece);
+    } else if (steps->in_optimizer > 0) {
+        piece.phase = EVENT_PHASE_OPTIMIZER;
         append(steps->pieces, &steps->piece_count, piece);
     }
 }
 
-void steps_pieces_forward(struct steps *steps)
+void steps_pieces_out(struct steps *steps)
 {
     for (uint32_t i = 0; i < steps->piece_count; i++)
-        steps_phase_out(steps, EVENT_PHASE_FORWARD, steps->pieces[i].start,
+        steps_phase_out(steps, steps->pieces[i].phase, steps->pieces[i].start,
                         steps->pieces[i].end);
     steps->piece_count = 0;
 }
@@ -121,16 +121,28 @@ void steps_pieces_drop(struct steps *steps)
     steps->piece_count = kept;
 }
 
+bool steps_awaits_graph(const struct steps *steps)
+{
+    return !steps->in_graph && steps->in_fetch == 0 && steps->in_backward == 0 &&
+           steps->in_zero_grad == 0;
+}
+
+/* Where nobody sees graphs, a batch that was fetched is in its forward pass. */
+static bool may_be_forward(const struct steps *steps)
+{
+    return !steps->graph_seen && !steps->forward_said && steps->batch.fetched != 0 &&
+           steps->batch.start != 0 && !steps->batch_trains;
+}
+
 uint32_t steps_phase(const struct steps *steps)
 {
     if (steps->in_fetch > 0)
         return EVENT_PHASE_DATA + 1;
     if (steps->in_backward > 0)
         return EVENT_PHASE_BACKWARD + 1;
+    if (steps->in_forward > 0 || steps->in_graph || may_be_forward(steps))
+        return EVENT_PHASE_FORWARD + 1;
     if (steps->in_optimizer > 0)
         return EVENT_PHASE_OPTIMIZER + 1;
-    if (steps->in_forward > 0 || (!steps->forward_said && steps->batch.fetched != 0 &&
-                                  steps->batch.start != 0 && !steps->batch_trains))
-        return EVENT_PHASE_FORWARD + 1;
     return 0;
 }

@@ -2,11 +2,6 @@
 
 #include "probe/steps/parts.h"
 
-/* Updates in one ProfilerStep# after which nobody calls step() on it any more. */
-#define UPDATES_IN_PROFILER_STEP 16u
-/* The id of updates that happen inside a backward, one optimizer for each parameter. */
-#define IN_BACKWARD UINT32_MAX
-
 void steps_init(struct steps *steps, uint64_t gap_ticks, uint64_t now, steps_emit *emit,
                 void *context)
 {
@@ -15,11 +10,6 @@ void steps_init(struct steps *steps, uint64_t gap_ticks, uint64_t now, steps_emi
                             .gap_ticks = gap_ticks,
                             .born = now,
                             .first = true};
-}
-
-static void depth(uint32_t *nested, bool begins)
-{
-    *nested = begins ? *nested + 1 : *nested - (*nested > 0);
 }
 
 /* ---- what comes out -------------------------------------------------------------- */
@@ -47,7 +37,19 @@ void steps_epoch_out(struct steps *steps, uint32_t epoch, uint64_t time)
     steps->emit(steps->context, &output);
 }
 
-static void step_out(struct steps *steps, uint64_t end, uint8_t flags, bool late)
+/* Of how long steps are, an eighth is the newest. */
+#define USUAL_SHARE 8
+
+static void learn_length(struct steps *steps, uint64_t ticks)
+{
+    int64_t more = (int64_t)(ticks - steps->step_usual_ticks) / USUAL_SHARE;
+
+    steps->step_usual_ticks = steps->step_usual_ticks == 0
+                                  ? ticks
+                                  : (uint64_t)((int64_t)steps->step_usual_ticks + more);
+}
+
+void steps_end(struct steps *steps, uint64_t end, uint8_t flags, bool late)
 {
     uint8_t first = steps->first ? EVENT_STEP_FIRST : 0;
     struct steps_output output = {.kind = STEPS_OUT_STEP,
@@ -59,6 +61,7 @@ static void step_out(struct steps *steps, uint64_t end, uint8_t flags, bool late
                                   .known = steps->known,
                                   .late = late};
 
+    learn_length(steps, end - steps->step_start);
     steps->number++;
     steps->step_start = end;
     steps->trained = steps->updated = false;
@@ -68,6 +71,7 @@ static void step_out(struct steps *steps, uint64_t end, uint8_t flags, bool late
     if (!late) {
         steps->batch.start = 0;
         steps->piece_count = 0;
+        steps->in_graph = false;
     }
     steps->emit(steps->context, &output);
 }
@@ -79,104 +83,15 @@ void steps_held_end(struct steps *steps)
     steps->held_end = 0;
     if (end == 0)
         return;
-    step_out(steps, end, 0, true);
+    steps_end(steps, end, 0, true);
     steps->trained = steps->queued > 0;
     steps_queue_out(steps);
 }
 
-/* It was not: somebody who knows better says where the step ends. */
-static void forget_held(struct steps *steps)
+void steps_held_forget(struct steps *steps)
 {
     steps->held_end = 0;
     steps_queue_out(steps);
-}
-
-/* ---- updates --------------------------------------------------------------------- */
-
-static void infer(struct steps *steps, uint32_t id, uint64_t now)
-{
-    switch (cadence_update(&steps->cadence, id)) {
-    case CADENCE_INSIDE:
-        break;
-    case CADENCE_HELD:
-        steps_queue_out(steps);
-        steps->held_end = now;
-        break;
-    case CADENCE_BEFORE:
-        steps_held_end(steps);
-        break;
-    case CADENCE_BOTH:
-        steps_held_end(steps);
-        step_out(steps, now, 0, false);
-        break;
-    case CADENCE_END:
-        forget_held(steps);
-        step_out(steps, now, 0, false);
-        steps->first |= steps->cadence.moved;
-        break;
-    }
-}
-
-static void update_ended(struct steps *steps, uint32_t id, uint64_t now)
-{
-    steps->updated = true;
-    if (steps->source == STEPS_BY_PROFILER) {
-        steps->updates_in_profiler_step++;
-        if (steps->profiler_open &&
-            steps->updates_in_profiler_step <= UPDATES_IN_PROFILER_STEP)
-            return;
-        steps->profiler_gone = true;
-        steps_source(steps, STEPS_BY_OPTIMIZER, now);
-    }
-    if (steps->source == STEPS_BY_OPTIMIZER)
-        infer(steps, id, now);
-}
-
-static void optimizer_begin(struct steps *steps, uint32_t id, uint64_t now)
-{
-    if (steps->in_optimizer++ == 0)
-        steps->optimizer_id = 0;
-    if (id != 0)
-        steps->optimizer_id = id;
-    if (steps->in_optimizer > 1 || steps->in_backward > 0 || steps->validation > 0)
-        return;
-    steps_batch_trains(steps, now);
-    steps_pieces_drop(steps);
-}
-
-static void optimizer_end(struct steps *steps, uint32_t id, uint64_t now)
-{
-    if (steps->in_optimizer == 0)
-        return;
-    if (id != 0)
-        steps->optimizer_id = id;
-    if (--steps->in_optimizer > 0)
-        return;
-    if (steps->in_backward > 0) {
-        steps->updates_in_backward++;
-        return;
-    }
-    steps_pieces_update(steps);
-    if (steps->validation == 0)
-        update_ended(steps, steps->optimizer_id, now);
-}
-
-static void backward_begin(struct steps *steps, uint64_t now)
-{
-    if (steps->in_backward++ > 0 || steps->in_fetch > 0)
-        return;
-    if (steps->validation == 0)
-        steps_batch_trains(steps, now);
-    steps_pieces_forward(steps);
-}
-
-static void backward_end(struct steps *steps, uint64_t now)
-{
-    if (steps->in_backward == 0 || --steps->in_backward > 0)
-        return;
-    if (steps->updates_in_backward > 0 && steps->validation == 0)
-        update_ended(steps, IN_BACKWARD, now);
-    steps->updates_in_backward = 0;
 }
 
 /* ---- who says what a step is --------------------------------------------------------
@@ -191,7 +106,7 @@ static void step_called(struct steps *steps, uint64_t now)
     bool takes_over = steps->source != STEPS_BY_CALL;
 
     if (takes_over && steps->number == 0)
-        forget_held(steps);
+        steps_held_forget(steps);
     if (takes_over) {
         steps_held_end(steps);
         steps_source(steps, STEPS_BY_CALL, now);
@@ -203,7 +118,7 @@ static void step_called(struct steps *steps, uint64_t now)
     if (steps->step_start == 0 && steps->batch.start == 0)
         steps->step_start = steps->born;
     steps_batch_trains(steps, now);
-    step_out(steps, now, EVENT_STEP_MARKED, false);
+    steps_end(steps, now, EVENT_STEP_MARKED, false);
 }
 
 static void profiler_step(struct steps *steps, bool begins, uint64_t now)
@@ -220,7 +135,7 @@ static void profiler_step(struct steps *steps, bool begins, uint64_t now)
         steps_batch_trains(steps, now);
     /* The profiler's end closes a range too, after the last step of a training. */
     if (steps->step_start != 0 && (steps->trained || !steps->will_train))
-        step_out(steps, now, EVENT_STEP_MARKED, false);
+        steps_end(steps, now, EVENT_STEP_MARKED, false);
 }
 
 static void framework(struct steps *steps, bool takes, uint64_t now)
@@ -242,12 +157,12 @@ static void batch_ended(struct steps *steps, bool updated, uint64_t now)
             steps_batch_end(steps, now);
         return;
     }
-    steps->updated |= updated;
+    steps->updated |= updated || (steps->trained && steps_update_missing(steps));
     if (steps->source != STEPS_BY_FRAMEWORK || !steps->updated)
         return;
     if (steps->step_start == 0 || !steps->trained)
         steps_batch_trains(steps, now);
-    step_out(steps, now, EVENT_STEP_MARKED, false);
+    steps_end(steps, now, EVENT_STEP_MARKED, false);
 }
 
 static void epoch_said(struct steps *steps, uint32_t number, uint64_t now)
@@ -290,7 +205,7 @@ static void validation(struct steps *steps, bool begins, uint64_t now)
     bool outermost = steps->validation == !begins;
 
     if (!outermost) {
-        depth(&steps->validation, begins);
+        steps_depth(&steps->validation, begins);
         return;
     }
     if (begins)
@@ -305,6 +220,8 @@ void steps_abandon(struct steps *steps)
     steps_held_end(steps);
     steps->in_fetch = steps->in_backward = steps->in_optimizer = 0;
     steps->in_zero_grad = steps->in_forward = steps->updates_in_backward = 0;
+    steps->in_graph = false;
+    steps->batch_backwards = 0;
     steps->piece_start = steps->step_start = 0;
     steps->piece_count = steps->held_count = steps->validation = 0;
     steps->batch.start = 0;
@@ -328,7 +245,8 @@ static void fetch_begin(struct steps *steps, const struct steps_mark *mark)
 
     if (steps->in_fetch++ > 0)
         return;
-    steps_pieces_drop(steps);
+    steps->in_graph = false;
+    steps->batch_backwards = 0;
     if (alone)
         steps_fetch_begin(steps, mark->id, mark->time);
 }
@@ -375,15 +293,25 @@ static void hear(struct steps *steps, const struct steps_mark *mark)
         validation(steps, mark->kind == STEPS_VALIDATION_BEGIN, now);
         break;
     case STEPS_OPTIMIZER_BUILT:
-        steps->will_train = true;
+        steps->will_train = steps->updates_known = true;
         break;
     default:
         break;
     }
 }
 
+/* Of several forward passes the newest is the one that a backward follows. */
+static void graph_begins(struct steps *steps)
+{
+    if (!steps_awaits_graph(steps))
+        return;
+    steps_pieces_drop(steps);
+    steps->in_graph = steps->graph_seen = true;
+}
+
 void steps_mark(struct steps *steps, const struct steps_mark *mark)
 {
+    steps->silent_ticks = steps->piece_start != 0 ? mark->time - steps->piece_start : 0;
     steps_piece_end(steps, mark->time);
     switch (mark->kind) {
     case STEPS_ITERATOR_BEGIN:
@@ -399,28 +327,31 @@ void steps_mark(struct steps *steps, const struct steps_mark *mark)
         fetch_end(steps, mark);
         break;
     case STEPS_BACKWARD_BEGIN:
-        backward_begin(steps, mark->time);
+        steps_backward_begin(steps, mark->id, mark->time);
         break;
     case STEPS_BACKWARD_END:
-        backward_end(steps, mark->time);
+        steps_backward_end(steps, mark->time);
         break;
     case STEPS_OPTIMIZER_BEGIN:
-        optimizer_begin(steps, mark->id, mark->time);
+        steps_optimizer_begin(steps, mark->id, mark->time);
         break;
     case STEPS_OPTIMIZER_END:
-        optimizer_end(steps, mark->id, mark->time);
+        steps_optimizer_end(steps, mark->id, mark->time);
         break;
     case STEPS_ZERO_GRAD_BEGIN:
     case STEPS_ZERO_GRAD_END:
         begin_somewhere(steps, mark->time);
-        depth(&steps->in_zero_grad, mark->kind == STEPS_ZERO_GRAD_BEGIN);
+        steps_depth(&steps->in_zero_grad, mark->kind == STEPS_ZERO_GRAD_BEGIN);
         break;
     case STEPS_FORWARD_BEGIN:
     case STEPS_FORWARD_END:
         begin_somewhere(steps, mark->time);
         steps->forward_said = true;
         steps_pieces_drop(steps); /* no guess stands beside what is said */
-        depth(&steps->in_forward, mark->kind == STEPS_FORWARD_BEGIN);
+        steps_depth(&steps->in_forward, mark->kind == STEPS_FORWARD_BEGIN);
+        break;
+    case STEPS_GRAPH_BEGIN:
+        graph_begins(steps);
         break;
     default:
         hear(steps, mark);

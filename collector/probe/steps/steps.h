@@ -47,6 +47,9 @@ enum steps_mark_kind {
     STEPS_EPOCH, /* id: as the user counts; whoever begins with 0 is shifted to 1 */
     STEPS_VALIDATION_BEGIN,
     STEPS_VALIDATION_END,
+    /* The first operation that a backward will have to follow: a graph is built. Only
+     * where steps_awaits_graph(); id of BACKWARD_BEGIN: nodes built since, 0 unknown. */
+    STEPS_GRAPH_BEGIN,
     STEPS_MARKS,
 };
 
@@ -58,9 +61,11 @@ struct steps_mark {
 
 enum steps_source {
     STEPS_BY_NOBODY = 0,
-    STEPS_BY_BATCH,     /* nothing trains: every batch is a step */
-    STEPS_BY_OPTIMIZER, /* inferred from updates */
-    STEPS_BY_PROFILER,  /* ProfilerStep# */
+    STEPS_BY_BATCH,         /* nothing trains: every batch is a step */
+    STEPS_BY_TRAINED_BATCH, /* no update is known: every batch with a backward is one */
+    STEPS_BY_BACKWARD,      /* nor a batch: every group of backwards is one */
+    STEPS_BY_OPTIMIZER,     /* inferred from updates */
+    STEPS_BY_PROFILER,      /* ProfilerStep# */
     STEPS_BY_FRAMEWORK,
     STEPS_BY_CALL, /* trainglass.step() */
 };
@@ -89,9 +94,9 @@ struct steps_output {
 /* Called from inside steps_mark(), on its thread; must not call back. */
 typedef void steps_emit(void *context, const struct steps_output *output);
 
-#define STEPS_PIECES 8u  /* stretches that wait for their meaning */
-#define STEPS_HELD   16u /* batches fetched ahead, or the first ones of a validation */
-#define STEPS_QUEUE  32u /* phases after an update that may have been the end */
+#define STEPS_PIECES 8u   /* stretches that wait for their meaning */
+#define STEPS_HELD   128u /* batches fetched ahead, or the first ones of a validation */
+#define STEPS_QUEUE  32u  /* phases after an update that may have been the end */
 
 struct steps_piece {
     uint64_t start, end;
@@ -131,7 +136,19 @@ struct steps {
     /* What the thread is in: depths of nested marks. */
     uint32_t in_fetch, in_backward, in_optimizer, in_zero_grad, in_forward;
     uint32_t updates_in_backward;
-    uint32_t optimizer_id; /* of the innermost that said one */
+    uint32_t optimizer_id;   /* of the innermost that said one */
+    bool in_graph;           /* a forward pass: its first operation was seen */
+    bool graph_seen;         /* one ever was */
+    uint32_t backward_nodes; /* of the graph that the running one follows; 0 unknown */
+    uint64_t silent_ticks;   /* between the newest mark and the one before */
+
+    /* Backwards without an update that is known: see fallback.c. */
+    uint32_t unanswered;       /* since the newest update */
+    uint32_t unanswered_most;  /* before an update */
+    uint32_t batch_backwards;  /* since a batch was asked for */
+    bool updates_known;        /* an optimizer was built, or an update was seen */
+    bool backwards_irregular;  /* no two of them have as many nodes */
+    uint64_t step_usual_ticks; /* how long steps are: a mean that forgets */
 
     /* Time since the last mark gets its meaning from what follows. */
     uint64_t piece_start;
@@ -147,6 +164,7 @@ struct steps {
     bool batch_trains;        /* a backward or update followed its fetch */
     bool evaluating;          /* batches come and go without an update */
     bool will_train;          /* an optimizer exists, or something trained */
+    bool peeked;              /* a batch was fetched before all, for its shape */
     uint32_t rows;            /* validation batches so far */
     uint32_t validation;      /* somebody said so: depth */
     uint64_t validation_from; /* end of its last row, or its begin */
@@ -171,16 +189,25 @@ void steps_init(struct steps *steps, uint64_t gap_ticks, uint64_t now, steps_emi
 /* Feeds one mark; emits what it decides, in the order of time. */
 void steps_mark(struct steps *steps, const struct steps_mark *mark);
 
+/* The training thread or the process ends: what waited for what follows comes out. */
+void steps_finish(struct steps *steps, uint64_t now);
+
 /* Another thread trains from now on: what the one before was in is forgotten, numbers
  * and epochs go on. */
 void steps_abandon(struct steps *steps);
+
+/* One sentence, static. */
+const char *steps_source_text(enum steps_source source);
 
 /* When the running step began, as far as it is known now: the first fetch may turn out
  * to be a validation's. 0: nothing runs. */
 uint64_t steps_begun(const struct steps *steps);
 
-/* What the thread is in: enum event_phase + 1, 0 none known. A guess for forward, which
- * is only known when it is over. */
+/* Would STEPS_GRAPH_BEGIN tell something now? */
+bool steps_awaits_graph(const struct steps *steps);
+
+/* What the thread is in: enum event_phase + 1, 0 none known. A guess for forward where
+ * nobody sees graphs. */
 uint32_t steps_phase(const struct steps *steps);
 
 #endif

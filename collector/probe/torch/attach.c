@@ -4,6 +4,7 @@
 
 #include "probe/cupti/session.h"
 #include "probe/probe.h"
+#include "probe/torch/graph.h"
 #include "probe/torch/memory.h"
 #include "probe/torch/observer.h"
 #include "probe/torch/python.h"
@@ -57,6 +58,7 @@ int torch_attach_end(void)
         probe_capability_cost(WIRE_SOURCE_RANGES, RANGE_COST_PS);
     }
     torch_memory_attach();
+    torch_graph_attach();
     cupti_attach();
     /* A forked child that records starts without hooks. */
     if (hooked_pid != probe->pid && probe_hooks_add(&hooks))

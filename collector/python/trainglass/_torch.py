@@ -1,7 +1,7 @@
 """What Python knows about torch's training loop and its C++ core does not.
 
     torch.autograd.backward, grad      outer marks of the backward phase
-    DataLoader.__iter__, __next__      data time: building, fetching, ending
+    iterators of DataLoaders           data time: building, fetching, ending
     fetchers of workers that are forks how much of loading is collating
     Optimizer.__init__, step hooks     which instance makes the update
     autocast, GradScaler, DDP          facts
@@ -20,8 +20,9 @@ import threading
 import time
 import weakref
 
-from trainglass import _batches, _compiled, _deep, _facts, _library, _profilers
+from trainglass import _batches, _compiled, _deep, _facts, _iterators, _library, _profilers
 from trainglass import _constants as c
+from trainglass import _optimizers as _optimizers_of_others
 
 # Of the typing module nothing is imported where this runs.
 TYPE_CHECKING = False
@@ -49,10 +50,10 @@ class _Loading:
     seconds in collate_fn and in loading together, of the trainer itself or, in memory that
     they share with it, in turns those of each worker that is a fork."""
 
-    __slots__ = ("batches", "collate", "elements", "facts", "next", "workers")
+    __slots__ = ("batches", "collate", "elements", "facts", "facts_of", "next", "workers")
 
     def __init__(self, facts: dict[str, Any]) -> None:
-        self.facts = facts
+        self.facts, self.facts_of = facts, dict(facts)  # the batches add to the first
         self.collate = self.next = 0.0
         self.elements = self.batches = 0  # of tensors, in batches of the trainer's
         self.workers: Any = None
@@ -182,11 +183,19 @@ def _wrap_backward(autograd: Any) -> None:
 
 
 def _number_of(loader: Any) -> int:
+    """Its own; or that of one that is gone and was like it, as where each epoch builds a
+    loader anew."""
     number: int = loader.__dict__.get("_trainglass_number", 0)
-    if number == 0 or _loaders.get(number) is not loader:
-        number = _State.loaders = _State.loaders + 1
-        loader.__dict__["_trainglass_number"] = number
-        _loaders[number] = loader
+    if number != 0 and _loaders.get(number) is loader:
+        return number
+    facts = _facts.loader(loader)
+    _State.loaders += 1
+    gone = (one for one, old in _loadings.items() if one not in _loaders and old.facts_of == facts)
+    number = next(gone, _State.loaders)
+    loader.__dict__["_trainglass_number"] = number
+    _loaders[number] = loader
+    if number == _State.loader_said:
+        _State.loader = _State.loader_said = 0  # there are more loaders now
     return number
 
 
@@ -299,28 +308,24 @@ def _time_waits(number: int, iterator: Any) -> None:
         iterator._trainglass_waiting = waiting
 
 
-def _wrap_iter(loader_class: Any, iterator_class: Any) -> None:
-    original = loader_class.__iter__
-    mark = _library.calls.mark
+def _iterator_begins(loader: Any) -> int:
+    number: int = _quietly(_number_of)(loader) or 0
+    _describe(loader, number)
+    _building.loading = _loadings.get(number)
+    _quietly(_optimizers_of_others.look)(
+        _quietly(lambda optimizer: _updated(optimizer, _State.steps + 1)), _skip
+    )
+    return number
 
-    @functools.wraps(original)
-    def __iter__(self: Any) -> Any:
-        number = _number_of(self)
-        _describe(self, number)
-        mark(c.ITERATOR_BEGIN, number)
-        outer, _building.loading = _building.loading, _loadings.get(number)
-        try:
-            iterator = original(self)
-        finally:
-            _building.loading = outer
-            mark(c.ITERATOR_END, number)
-        if isinstance(iterator, iterator_class):
-            iterator._trainglass_number = number
-            _time_collate(number, iterator)
-            _time_waits(number, iterator)
-        return iterator
 
-    loader_class.__iter__ = _skip(__iter__)
+@_quietly
+def _iterator_built(iterator: Any, number: int) -> None:
+    loading, _building.loading = _loadings.get(number), None
+    iterator._trainglass_number = number
+    batches = loading.facts.get("dataloader.batches") if loading is not None else None
+    iterator._trainglass_batches = _iterators.length(iterator, batches)
+    _time_collate(number, iterator)
+    _time_waits(number, iterator)
 
 
 def _wrap_next(iterator_class: Any) -> None:
@@ -331,6 +336,7 @@ def _wrap_next(iterator_class: Any) -> None:
     @functools.wraps(original)
     def __next__(self: Any) -> Any:
         number = getattr(self, "_trainglass_number", 0)
+        batches = getattr(self, "_trainglass_batches", 0)
         if number != _State.loader:
             _State.loader = number
             _updates_slowly(0)
@@ -344,6 +350,9 @@ def _wrap_next(iterator_class: Any) -> None:
         mark(c.FETCH_BEGIN, number)
         try:
             batch = original(self)
+            if batches > 0 and _iterators.begins_again(self, batches):
+                mark(c.ITERATOR_BEGIN, number)
+                mark(c.ITERATOR_END, number)
             if waiting is not None and waiting.counts:
                 waiting.counts = False
                 _count(number, batch)
@@ -379,7 +388,7 @@ def _wrap_data(torch: Any) -> None:
     dataloader = sys.modules.get("torch.utils.data.dataloader")
     if dataloader is None:
         return
-    _wrap_iter(dataloader.DataLoader, dataloader._BaseDataLoaderIter)
+    _iterators.wrap(dataloader, _iterator_begins, _iterator_built, _skip)
     _wrap_next(dataloader._BaseDataLoaderIter)
     _wrap_shutdown(dataloader._MultiProcessingDataLoaderIter)
     fetch = sys.modules.get("torch.utils.data._utils.fetch")
