@@ -6,7 +6,9 @@
 #include "aggregate/process.h"
 #include "ingest/file/details.h"
 #include "ingest/file/file.h"
+#include "ingest/file/processes.h"
 #include "ingest/file/track/track.h"
+#include "ingest/trace/archive/archive.h"
 #include "wire/event.h"
 
 #define FILE_THREADS_MAX 448u /* of PROCESS_THREADS; the rest are devices */
@@ -137,12 +139,13 @@ struct file {
     struct track works, allocations;
     struct file_list needless; /* struct file_needless, of the trainer */
     uint8_t *needless_ops;     /* enum file_needless_op by name */
-    struct file_list longs; /* struct event, as in a thread's nested, FILE_LONG_NS or more */
+    struct file_list
+        longs; /* struct event, as in a thread's nested, FILE_LONG_NS or more */
     uint32_t allocation_count; /* that came */
     bool has_totals;           /* an allocation says what was allocated in all */
     struct file_list marks, backwards, steps;
     struct file_list
-        phases; /* file_mark; kind: enum event_phase; as a trace of ours says */
+        phases;    /* file_mark; kind: enum event_phase; as a trace of ours says */
     bool launches; /* a call of a device's runtime launches, copies or sets */
     bool own;      /* we wrote it: steps and phases are said, not found */
     struct file_list samples; /* file_sample; of memory, likewise */
@@ -163,7 +166,6 @@ struct file {
     struct file_sequences *sequences; /* likewise; never without details */
     bool ends_early;                  /* cut, or larger than fits */
     bool moves_backward;              /* to its forward, in the tree itself */
-    bool marked_steps;                /* none, where nothing marks them */
     uint32_t groups;                  /* bits of 1 << enum group_by */
     int64_t zero_ns;                  /* of the session, in the file's stamps */
     uint64_t max_bytes;               /* that held_bytes may reach */
@@ -172,8 +174,37 @@ struct file {
     uint32_t runtime;                 /* category of the newest call, a name */
     uint32_t runtimes;                /* 1 << kind of device, of the calls that came */
     int64_t from_ns, to_ns;
+    /* Of several in the file the one that is read; NULL: all that there is. */
+    const struct file_processes *processes;
+    uint32_t process;
+    uint32_t pid, pid_process; /* the newest name of one, and whose it is */
     bool out_of_memory;
 };
+
+/* One of the traces that a file holds: several.c. */
+struct file_part {
+    const char *name, *session;
+    struct archive *archive; /* whose member it is; NULL: the request's path */
+    uint32_t member;
+    const struct file_processes *processes; /* NULL: all that there is */
+    uint32_t process;
+    struct file_processes *found; /* filled where there are several; NULL: not sought */
+    int32_t rank;                 /* where the file does not say; -1 none */
+    enum file_rank_from rank_from;
+    bool twins_apart;
+};
+
+/* Reads a part into the store: as file_load(); -EMLINK, and nothing of it is in the store,
+ * when there are several processes in *part->found. */
+MUST_CHECK int file_load_part(struct store *store, const struct file_request *request,
+                              const struct file_part *part, struct file_result *result);
+
+/* The session's own zero, where another rank came before; 0 with the process in *made. */
+MUST_CHECK int file_enter(struct file *file, struct store *store,
+                          const struct trace_reader *reader,
+                          const struct file_part *part, struct process **made);
+/* A session's id made of a path. */
+void file_name_session(struct file_result *result, const char *path);
 
 /* Sums of a file's own numbers: these may be absurd, and wrap around. */
 ALWAYS_INLINE int64_t file_sum(int64_t a, int64_t b)
@@ -216,6 +247,9 @@ void file_sequences_note(struct file_sequences *sequences, const struct event *e
 /* EVENT_DEVICE() of a piece of work, when all was read. */
 #define FILE_DEVICE_CUDA 1
 uint16_t file_device(const struct file *file, uint16_t device);
+
+/* The number of a work's device. */
+uint8_t file_work_device(const struct file *file, const struct trace_event *event);
 
 void file_skip(struct file *file, uint64_t offset, enum file_skip reason);
 

@@ -114,8 +114,8 @@ static int64_t first_start(const struct file *file)
 /* What costs time is sought in inference and evaluation too: all of it is one step. */
 static void take_whole(struct file *file)
 {
-    file->result->whole_step = !file->marked_steps && file->to_ns > file->from_ns &&
-                               add_step(file, file->from_ns, file->to_ns, 0);
+    file->result->whole_step =
+        file->to_ns > file->from_ns && add_step(file, file->from_ns, file->to_ns, 0);
 }
 
 static void infer(struct file *file)

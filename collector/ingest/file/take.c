@@ -255,7 +255,8 @@ static uint8_t device_type(const struct file *file, const struct trace_event *ev
     static const struct {
         const char *begin;
         uint8_t type;
-    } types[] = {{"xpu", 12}, {"hpu", 15}, {"mtia", 19}, {"privateuse1", DEVICE_PRIVATE}};
+    } types[] = {
+        {"xpu", 12}, {"hpu", 15}, {"mtia", 19}, {"privateuse1", DEVICE_PRIVATE}};
     uint32_t length;
     const char *category = trace_names_get(file->names, event->category_name, &length);
 
@@ -335,24 +336,30 @@ static uint8_t copy_flags(const char *name)
                : way;
 }
 
+uint8_t file_work_device(const struct file *file, const struct trace_event *event)
+{
+    int64_t number = 0;
+
+    if (event->has & TRACE_HAS_DEVICE)
+        number = event->device;
+    else if (!trace_names_number(file->names, event->pid, &number))
+        number = 0;
+    return number >= 0 && number < 256 ? (uint8_t)number : 255;
+}
+
 static void take_work(struct file *file, const struct trace_event *event, uint8_t kind)
 {
     struct track_record *work = hold(file, &file->works);
     uint32_t stream = (uint32_t)event->stream, length;
-    int64_t number = 0;
+    uint16_t device =
+        EVENT_DEVICE(device_type(file, event), file_work_device(file, event));
+    int64_t number;
     uint8_t flags = 0;
 
     if (work == NULL) {
         skip(file, event, FILE_SKIP_LIMIT);
         return;
     }
-    if (event->has & TRACE_HAS_DEVICE)
-        number = event->device;
-    else if (!trace_names_number(file->names, event->pid, &number))
-        number = 0;
-    uint16_t device = EVENT_DEVICE(device_type(file, event),
-                                   number >= 0 && number < 256 ? (uint8_t)number : 255);
-
     if (!(event->has & TRACE_HAS_STREAM))
         stream = trace_names_number(file->names, event->tid, &number) ? (uint32_t)number
                                                                       : event->tid;
@@ -482,6 +489,8 @@ static void take_range(struct file *file, const struct trace_event *event)
 
 static void take(struct file *file, struct trace_event *event)
 {
+    if (UNLIKELY(file->processes != NULL) && !file_is_of_process(file, event))
+        return;
     if (UNLIKELY(event->phase == 'B' || event->phase == 'E') &&
         !file_take_pair(file, event))
         return;

@@ -37,6 +37,8 @@ static void print_head(const struct analysis *analysis, uint32_t columns)
     /* All below is to be read with it. */
     if (file->error[0] != '\0')
         terminal_wrapped("  Note: ", file->error, 8, columns);
+    if (file_rank_text(file->rank_from) != NULL)
+        terminal_wrapped("  Note: ", file_rank_text(file->rank_from), 8, columns);
 }
 
 static void print_phases(const struct steps_summary *train, uint32_t columns)

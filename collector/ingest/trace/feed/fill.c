@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ingest/trace/feed/tar_header.h"
+
 #define IN_BYTES ((size_t)256 * 1024)
 /* A pipe of 64 KiB makes both ends wait for each other; beyond the user's limit it stays
  * as it is. */
@@ -104,6 +106,11 @@ void fill_open_bytes(struct fill *fill, const void *bytes, size_t size)
     atomic_store_explicit(&fill->file_size, size, memory_order_relaxed);
 }
 
+void fill_open_source(struct fill *fill, const struct trace_source *source)
+{
+    fill->source = *source;
+}
+
 /* Until there is something to read; -ECANCELED when it is no longer wanted. */
 static int wait_readable(struct fill *fill)
 {
@@ -118,11 +125,23 @@ static int wait_readable(struct fill *fill)
     return -ECANCELED;
 }
 
+/* What is read is counted as it lies in the file: bombs are told by it. */
+static ssize_t read_source(struct fill *fill, void *to, size_t size)
+{
+    uint64_t packed_bytes = 0;
+    ssize_t got = fill->source.read(fill->source.user, to, size, &packed_bytes);
+
+    atomic_fetch_add_explicit(&fill->file_bytes, packed_bytes, memory_order_relaxed);
+    return got;
+}
+
 /* Bytes read, 0 at the end, or a negative errno. */
 static ssize_t read_some(struct fill *fill, void *to, size_t size)
 {
     ssize_t got;
 
+    if (fill->source.read != NULL)
+        return read_source(fill, to, size);
     if (fill->has_size && size > fill->bytes_left)
         size = (size_t)fill->bytes_left;
     if (fill->descriptor < 0) {
@@ -159,9 +178,14 @@ static void stop_at(struct fill *fill, ssize_t got)
     fill->at_end = true;
     if (got >= 0)
         return;
-    fill->error = (int)got;
+    /* -EBADMSG is of what is no trace: of damage what came before counts. */
+    fill->error = got == -EBADMSG ? -EIO : (int)got;
     fill->report.is_cut = true;
-    say(fill, "reading failed: %s", strerror((int)-got));
+    say(fill, "reading failed: %s",
+        got == -EBADMSG   ? "the archive is damaged here, or cut"
+        : got == -EFBIG   ? "it inflates to more than 300 times its size"
+        : got == -ENOTSUP ? "it is encrypted, or packed by another method than deflate"
+                          : strerror((int)-got));
 }
 
 /* More into `in`, behind what is left there; at least `wanted` bytes unless it ends. */
@@ -187,7 +211,8 @@ struct magic {
 
 static const struct magic refused[] = {
     {4, "PK\3\4",
-     "is a zip archive: unpack it first (unzip -p FILE | trainglass analyze -)"},
+     "is a zip archive, whose traces are read from a file only: `trainglass analyze` "
+     "takes one by its name; to cut one, unpack it first (unzip FILE)"},
     {4, "\x28\xb5\x2f\xfd",
      "is zstd: unpack it first (zstdcat FILE | trainglass analyze -)"},
     {6,
@@ -228,6 +253,13 @@ static int refuse(struct fill *fill, const void *bytes, size_t length)
             memcmp(bytes, refused[i].bytes, refused[i].length) != 0)
             continue;
         say(fill, "%s", refused[i].sentence);
+        return -EBADMSG;
+    }
+    if (length >= TAR_BLOCK && tar_is_header(bytes)) {
+        say(fill,
+            "is a tar archive, whose traces are read from a file only: `trainglass "
+            "analyze` takes one by its name; to cut one, unpack it first (tar xf "
+            "FILE)");
         return -EBADMSG;
     }
     return 0;
