@@ -1,4 +1,5 @@
 /* Archives of any bytes: what is listed can be asked for, and nothing is read outside. */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

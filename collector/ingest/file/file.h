@@ -52,6 +52,7 @@ enum file_remark {
     FILE_REMARK_DETAILS,  /* ops whose shapes, stack or module found no room */
     FILE_REMARK_MARKS,    /* of steps, phases, long calls, samples that found no room */
     FILE_REMARK_SEQUENCES, /* ops whose sequence number found no room */
+    FILE_REMARK_DEPTH,     /* ops and calls deeper than nesting goes */
     FILE_REMARKS,
 };
 

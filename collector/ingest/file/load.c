@@ -34,6 +34,9 @@ const char *file_remark_text(enum file_remark remark)
             "marks of steps, phases and long calls that found no room",
         [FILE_REMARK_SEQUENCES] =
             "ops whose sequence number found no room: backward stands where it ran",
+        [FILE_REMARK_DEPTH] =
+            "ops and calls nested deeper than 512: their time is that "
+            "of what they lie in",
     };
 
     return texts[remark];

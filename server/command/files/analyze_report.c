@@ -444,7 +444,7 @@ static void put_word(const char *text)
     putchar('\'');
 }
 
-/* How to look at that step, to be copied. `cut` knows steps that the file numbers itself. */
+/* How to look at that step, to be copied. */
 static void print_cut(const struct analysis *analysis, long long step)
 {
     char clean[4096];
@@ -452,9 +452,8 @@ static void print_cut(const struct analysis *analysis, long long step)
 
     (void)snprintf(clean, sizeof(clean), "%s", analysis->path);
     terminal_clean(clean);
-    if (analysis->file->inferred_steps || analysis->file->whole_step ||
-        stat(analysis->path, &status) != 0 || !S_ISREG(status.st_mode) ||
-        strcmp(analysis->path, clean) != 0)
+    if (analysis->file->whole_step || stat(analysis->path, &status) != 0 ||
+        !S_ISREG(status.st_mode) || strcmp(analysis->path, clean) != 0)
         return;
     fputs("  The trace of one step:\n  trainglass cut ", stdout);
     put_word(clean);
