@@ -59,6 +59,9 @@ static void release(struct file *file)
     free(file->steps.items);
     free(file->phases.items);
     free(file->foreground.items);
+    free(file->nodes.items);
+    free(file->builds.items);
+    free(file->closures.items);
     free(file->links);
     free(file->launched);
     free(file->from_host);

@@ -149,6 +149,10 @@ struct file {
     bool launches; /* a call of a device's runtime launches, copies or sets */
     bool own;      /* we wrote it: steps and phases are said, not found */
     struct file_list samples; /* file_sample; of memory, likewise */
+    struct file_list nodes;  /* of autograd's graph (graph.c), until they are settled */
+    struct file_list builds; /* int64_t: starts of ops that add one, of the trainer */
+    struct file_list
+        closures; /* file_mark: an optimizer's own time behind a backward in it */
     struct file_list
         foreground;          /* int64_t: starts of outer forward ops of the trainer */
     struct file_link *links; /* open addressing */
@@ -277,6 +281,15 @@ void file_needless_end(struct file *file, struct file_needless_walk *walk,
                        const struct file_needless_ended *ended);
 /* Of training steps, when these are known; [NEEDLESS_WORKS]. */
 void file_needless_sum(const struct file *file, struct process_needless *sums);
+
+/* An op with a sequence number (graph.c). When all threads were ordered: where the trainer
+ * adds to the graph. */
+void file_graph_take(struct file *file, const struct trace_event *event,
+                     uint32_t thread);
+void file_graph_settle(struct file *file);
+bool file_graph_known(const struct file *file);
+/* Where the first op begins in [from, to) that adds to the graph; `to_ns` where none does. */
+int64_t file_graph_begin(const struct file *file, int64_t from_ns, int64_t to_ns);
 
 /* Marks to steps; then the phases of one as events, at most `most`. */
 MUST_CHECK int file_find_steps(struct file *file);

@@ -217,6 +217,8 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
     thread->updates += name == FILE_NAME_OPTIMIZER;
     thread->loads += name == FILE_NAME_DATA;
     thread->ops += kind == EVENT_CPU_OP;
+    if (event->has & TRACE_HAS_SEQUENCE && kind == EVENT_CPU_OP)
+        file_graph_take(file, event, (uint32_t)(thread - file->threads));
     if (file->sequences != NULL && (kind == EVENT_CPU_OP || kind == EVENT_USER_RANGE))
         file_sequences_take(file, event, (uint32_t)(thread - file->threads));
     *kept =
