@@ -130,8 +130,10 @@ int archive_open(struct archive **opened, const char *path,
     *opened = NULL;
     if (archive == NULL)
         return -ENOMEM;
-    archive->tar.descriptor = archive->zip.descriptor = -1;
-    archive->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    archive->tar.descriptor = archive->zip.descriptor = archive->descriptor = -1;
+    /* Who writes to a pipe must not see a reader come and go. */
+    if (stat(path, &status) == 0 && S_ISREG(status.st_mode))
+        archive->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (archive->descriptor >= 0 && fstat(archive->descriptor, &status) == 0 &&
         S_ISREG(status.st_mode) && status.st_size > 0) {
         archive->file_bytes = (uint64_t)status.st_size;
