@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "aggregate/state.h"
+#include "ingest/file/foreign.h"
 #include "ingest/file/parts.h"
 
 const char *file_skip_text(enum file_skip skip)
@@ -70,6 +71,7 @@ static void release(struct file *file)
     free(file->linked);
     free(file->kernels);
     file_free_pairs(file);
+    free(file->asyncs);
     file_details_free(file->details);
     file_sequences_free(file->sequences);
     free(file);
@@ -122,6 +124,7 @@ static int read_all(struct file *file, struct trace_reader *reader,
             request->on_end(request->user);
     }
     file_end_pairs(file);
+    file_end_asyncs(file);
     note_report(reader, file->result);
     return file->out_of_memory ? -ENOMEM : error;
 }
@@ -195,10 +198,26 @@ static void give_up(struct store *store, struct process *process)
     pthread_rwlock_unlock(&store->lock);
 }
 
-/* Why nothing came into the tables. */
-static void say_empty(struct file *file)
+/* Why nothing came into the tables, or what did of another producer's file. */
+static void say_foreign(struct file *file, const struct trace_reader *reader)
+{
+    const char *producer = file_producer(file, trace_reader_head(reader));
+    struct file_result *result = file->result;
+
+    if (!file->foreign || result->error[0] != '\0')
+        return;
+    (void)snprintf(
+        result->error, sizeof(result->error),
+        "is %s%s, not of PyTorch: its ranges are shown as ops, with the time "
+        "that each took itself; steps, phases and memory are not in it",
+        producer != NULL ? "a trace of " : "of a producer that is not known",
+        producer != NULL ? producer : "");
+}
+
+static void say_empty(struct file *file, const struct trace_reader *reader)
 {
     struct file_result *result = file->result;
+    const char *producer = file_producer(file, trace_reader_head(reader));
     uint64_t strange = result->skipped[FILE_SKIP_CATEGORY];
     char category[64] = "";
     enum file_skip most = 0;
@@ -209,7 +228,10 @@ static void say_empty(struct file *file)
     if (file->stranger != 0)
         snprintf(category, sizeof(category), ", such as %.40s",
                  trace_names_get(file->names, file->stranger, &length));
-    if (strange > 0)
+    if (strange > 0 && producer != NULL)
+        snprintf(result->error, sizeof(result->error),
+                 "is a trace of %s, not of PyTorch", producer);
+    else if (strange > 0)
         snprintf(result->error, sizeof(result->error),
                  "is no trace of PyTorch: its %llu ranges have %s%s",
                  (unsigned long long)strange,
@@ -262,10 +284,11 @@ static int load(struct file *file, struct store *store, struct trace_reader *rea
         return -EMLINK;
     if (file->result->taken == 0) {
         if (!file->result->is_cut || file->result->error[0] == '\0')
-            say_empty(file);
+            say_empty(file, reader);
         return -ENODATA;
     }
     say_full(file);
+    say_foreign(file, reader);
     file->ends_early = file->result->is_cut || is_full(file);
     file->result->span_ns = file->to_ns - file->from_ns;
     file_choose_trainer(file);
@@ -325,6 +348,7 @@ int file_load_part(struct store *store, const struct file_request *request,
         file->allocations.order = TRACK_POINTS;
         file->processes = part->processes;
         file->process = part->process;
+        file->foreign = part->foreign;
         file->pid = TRACE_NAMES_OTHER;
         file->groups = request->groups;
         file->max_bytes = request->max_bytes != 0 ? request->max_bytes : FILE_BYTES_MAX;

@@ -127,6 +127,23 @@ struct file_link { /* device time of what one call launched */
     int64_t device_ns;
 };
 
+/* What a process is, by its name. */
+enum file_role {
+    FILE_ROLE_NONE,
+    FILE_ROLE_ASCEND, /* tasks of an NPU */
+    FILE_ROLE_XPROF,  /* rows of a device, each once more in others */
+    FILE_ROLE_CALLS,  /* of a runtime */
+    FILE_ROLE_COPIES, /* what others tell, summed up */
+};
+#define FILE_ROLES_MAX 64u
+
+struct file_process_role {
+    uint32_t pid; /* a name */
+    enum file_role role;
+    int32_t device;
+    bool is_private; /* a device that torch has no name of its own for */
+};
+
 struct file {
     struct trace_names *names;
     struct file_result *result;
@@ -165,7 +182,11 @@ struct file {
     uint32_t linked_count;
     struct process_kernel *kernels; /* by name */
     uint32_t kernel_count;
-    struct file_begins *begins;       /* of B without its E so far; NULL none */
+    struct file_begins *begins; /* of B without its E so far; NULL none */
+    struct file_asyncs *asyncs; /* of b without its e; NULL none */
+    struct file_process_role roles[FILE_ROLES_MAX];
+    uint32_t role_count;
+    bool foreign; /* of another producer: its ranges are ops, whatever their category */
     struct file_details *details;     /* NULL: not asked for */
     struct file_sequences *sequences; /* likewise; never without details */
     bool ends_early;                  /* cut, or larger than fits */
@@ -194,6 +215,7 @@ struct file_part {
     uint32_t process;
     struct file_processes *found; /* filled where there are several; NULL: not sought */
     int32_t rank;                 /* where the file does not say; -1 none */
+    bool foreign;                 /* all ranges count, whatever their category */
     enum file_rank_from rank_from;
     bool twins_apart;
 };
@@ -228,6 +250,9 @@ void file_take_kernel(struct file *file, const struct trace_event *event);
 /* Begin and end apart: true and *event is the whole range when this was an end. */
 bool file_take_pair(struct file *file, struct trace_event *event);
 void file_end_pairs(struct file *file); /* what never ended is counted */
+/* Likewise of begin and end with an id (b, e, S, F): the range is of a thread of its own. */
+bool file_take_async(struct file *file, struct trace_event *event);
+void file_end_asyncs(struct file *file);
 void file_free_pairs(struct file *file);
 
 /* The forward op of a backward one, by sequence number (sequences.c). */

@@ -33,8 +33,49 @@ struct loading {
     bool cancelled;
 };
 
-static void give(struct loading *loading, const struct file_result *result, int error)
+/* Formats that only their names tell. */
+static const char *known_by_name(const char *name)
 {
+    static const struct {
+        const char *end, *sentence;
+    } formats[] = {
+        {".nsys-rep",
+         "is a report of Nsight Systems: record with torch.profiler for here"},
+        {".qdrep",
+         "is a report of Nsight Systems: record with torch.profiler for here"},
+        {".ncu-rep",
+         "is a report of Nsight Compute: record with torch.profiler for here"},
+        {".xplane.pb",
+         "is an XSpace of XProf (JAX, TensorFlow): the trace.json.gz beside "
+         "it can be read"},
+        {".prof", "is a profile of cProfile: snakeviz and pstats show those"},
+        {".pftrace", "is a trace of Perfetto: its traceconv json makes one that can be "
+                     "read"},
+        {".perfetto-trace", "is a trace of Perfetto: its traceconv json makes one that "
+                            "can be read"},
+        {".pickle", "is a pickle, as memory snapshots of torch are: memory_viz shows "
+                    "those"},
+    };
+    size_t length = strlen(name);
+
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+        size_t with = strlen(formats[i].end);
+
+        if (length >= with && strcmp(name + length - with, formats[i].end) == 0)
+            return formats[i].sentence;
+    }
+    return NULL;
+}
+
+static void give(struct loading *loading, const struct file_result *given, int error)
+{
+    const char *format = error == -EBADMSG ? known_by_name(given->name) : NULL;
+    struct file_result named = *given;
+    const struct file_result *result = &named;
+
+    if (format != NULL)
+        (void)snprintf(named.error, sizeof(named.error), "%s", format);
+
     loading->error = loading->any || loading->error != 0 ? loading->error : error;
     loading->cancelled = loading->cancelled || error == -ECANCELED;
     if (error == 0)
@@ -122,6 +163,12 @@ static void load_trace(struct loading *loading, struct file_part *part,
     part->rank_from = FILE_RANK_NAME;
     int error = file_load_part(loading->store, loading->request, part, &result);
 
+    /* Nothing of PyTorch in it: what another producer recorded is shown as it is. */
+    if (error == -ENODATA && part->found != NULL &&
+        result.skipped[FILE_SKIP_CATEGORY] > 0) {
+        part->foreign = true;
+        error = file_load_part(loading->store, loading->request, part, &result);
+    }
     if (result.error[0] == '\0')
         (void)snprintf(result.error, sizeof(result.error), "%s", note);
     if (error == -EMLINK)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ingest/file/foreign.h"
 #include "ingest/file/parts.h"
 #include "ingest/trace/args.h"
 
@@ -265,6 +266,8 @@ static uint8_t device_type(const struct file *file, const struct trace_event *ev
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         if (starts(category, types[i].begin))
             return types[i].type;
+    if (event->category_name == 0 && file_is_private(file, event->pid))
+        return DEVICE_PRIVATE;
     return FILE_DEVICE_CUDA;
 }
 
@@ -425,7 +428,11 @@ static void take_metadata(struct file *file, const struct trace_event *event)
     char text[256];
     uint32_t length;
 
-    if (strcmp(trace_names_get(file->names, event->name, &length), "thread_name") != 0)
+    const char *what = trace_names_get(file->names, event->name, &length);
+
+    if (strcmp(what, "process_name") == 0)
+        file_note_process(file, event);
+    if (strcmp(what, "thread_name") != 0)
         return;
     struct file_thread *thread = find_thread(file, event->pid, event->tid);
 
@@ -443,7 +450,36 @@ static bool is_legacy_op(const struct file *file, const struct trace_event *even
            0;
 }
 
-static void take_range(struct file *file, const struct trace_event *event)
+/* Without a category that we know: by what it is; false where it is nothing. */
+static bool take_plain(struct file *file, struct trace_event *event)
+{
+    const struct file_thread *thread =
+        file->role_count == 0 ? NULL : find_thread(file, event->pid, event->tid);
+
+    switch (file_plain_kind(file, event, thread == NULL ? 0 : thread->name)) {
+    case FILE_PLAIN_OP:
+        take_cpu(file, event, EVENT_CPU_OP);
+        return true;
+    case FILE_PLAIN_CALL:
+        take_cpu(file, event, EVENT_RUNTIME);
+        return true;
+    case FILE_PLAIN_WORK:
+        take_work(file, event, EVENT_KERNEL);
+        return true;
+    case FILE_PLAIN_COPY:
+        take_work(file, event, EVENT_MEMCPY);
+        return true;
+    case FILE_PLAIN_SET:
+        take_work(file, event, EVENT_MEMSET);
+        return true;
+    case FILE_PLAIN_PASSED_OVER:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void take_range(struct file *file, struct trace_event *event)
 {
     switch (event->category) {
     case TRACE_CPU_OP:
@@ -473,7 +509,7 @@ static void take_range(struct file *file, const struct trace_event *event)
     case TRACE_NO_CATEGORY:
         if (is_legacy_op(file, event))
             take_cpu(file, event, EVENT_CPU_OP);
-        else
+        else if (!take_plain(file, event))
             skip(file, event, FILE_SKIP_CATEGORY);
         return;
     case TRACE_OTHER:
@@ -482,7 +518,8 @@ static void take_range(struct file *file, const struct trace_event *event)
             return;
         }
         file->stranger = file->stranger == 0 ? event->category_name : file->stranger;
-        skip(file, event, FILE_SKIP_CATEGORY);
+        if (!file->foreign || !take_plain(file, event))
+            skip(file, event, FILE_SKIP_CATEGORY);
         return;
     default: /* copies of ranges, spans: known, and no rows */
         return;
@@ -496,6 +533,13 @@ static void take(struct file *file, struct trace_event *event)
     if (UNLIKELY(event->phase == 'B' || event->phase == 'E') &&
         !file_take_pair(file, event))
         return;
+    if (UNLIKELY(event->phase == 'b' || event->phase == 'e' || event->phase == 'S' ||
+                 event->phase == 'F')) {
+        if (file_take_async(file, event) && event->category == TRACE_CPU_OP)
+            event->category = TRACE_USER_ANNOTATION;
+        else if (event->phase != 'X')
+            return;
+    }
     if (UNLIKELY(event->time_ns > FILE_TIME_MAX_NS ||
                  event->time_ns < -FILE_TIME_MAX_NS)) {
         skip(file, event, FILE_SKIP_DURATION);

@@ -27,7 +27,13 @@ static void print_head(const struct analysis *analysis, uint32_t columns)
     terminal_clean(path);
     printf("%s\n  ", strcmp(path, "-") == 0 ? "standard input" : path);
     terminal_count(file->events);
-    printf(" events, %.3f s", (double)file->span_ns / 1e9);
+    if (file->span_ns < 1000000) {
+        fputs(" events, ", stdout);
+        terminal_ms((double)file->span_ns, 0);
+        fputs(" ms", stdout);
+    } else {
+        printf(" events, %.3f s", (double)file->span_ns / 1e9);
+    }
     if (analysis->summary.head.rank >= 0)
         printf(", rank %d", analysis->summary.head.rank);
     for (uint32_t i = 0; i < gpu->device_count; i++)

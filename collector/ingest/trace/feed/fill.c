@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ingest/trace/feed/tar_header.h"
+#include "ingest/trace/feed/magic.h"
 
 #define IN_BYTES ((size_t)256 * 1024)
 /* A pipe of 64 KiB makes both ends wait for each other; beyond the user's limit it stays
@@ -204,65 +204,15 @@ static void read_in(struct fill *fill, size_t wanted)
     }
 }
 
-struct magic {
-    uint8_t length;
-    const char *bytes, *sentence;
-};
-
-static const struct magic refused[] = {
-    {4, "PK\3\4",
-     "is a zip archive, whose traces are read from a file only: `trainglass analyze` "
-     "takes one by its name; to cut one, unpack it first (unzip FILE)"},
-    {4, "\x28\xb5\x2f\xfd",
-     "is zstd: unpack it first (zstdcat FILE | trainglass analyze -)"},
-    {6,
-     "\xfd"
-     "7zXZ\0",
-     "is xz: unpack it first (xzcat FILE | trainglass analyze -)"},
-    {3, "BZh", "is bzip2: unpack it first (bzcat FILE | trainglass analyze -)"},
-    {2, "\x1f\x8b",
-     "is gzip within gzip: unpack it first (zcat FILE | trainglass analyze -)"},
-    {23, "version https://git-lfs",
-     "is a pointer of Git LFS, not the file itself: git lfs pull"},
-    {9, "<!DOCTYPE", "is a page of HTML, as a failed download leaves it"},
-    {5, "<html",
-     "is a page of HTML, such as export_memory_timeline() of torch.profiler writes"},
-    {2, "\x80\4",
-     "is a pickle, as torch writes memory snapshots: its memory_viz shows those"},
-    {2, "\x80\5",
-     "is a pickle, as torch writes memory snapshots: its memory_viz shows those"},
-    {15, "SQLite format 3",
-     "is an SQLite database, such as Nsight Systems exports: traces of torch.profiler "
-     "are "
-     "read here"},
-    {4, "\xff\xfe\0\0", "is UTF-32: convert it first (iconv -f UTF-32 -t UTF-8 FILE)"},
-    {4, "\0\0\xfe\xff", "is UTF-32: convert it first (iconv -f UTF-32 -t UTF-8 FILE)"},
-    {2, "\xff\xfe", "is UTF-16: convert it first (iconv -f UTF-16 -t UTF-8 FILE)"},
-    {2, "\xfe\xff", "is UTF-16: convert it first (iconv -f UTF-16 -t UTF-8 FILE)"},
-    {2, "{\0", "is UTF-16: convert it first (iconv -f UTF-16LE -t UTF-8 FILE)"},
-    {2, "[\0", "is UTF-16: convert it first (iconv -f UTF-16LE -t UTF-8 FILE)"},
-    {2, "\0{", "is UTF-16: convert it first (iconv -f UTF-16BE -t UTF-8 FILE)"},
-    {2, "\0[", "is UTF-16: convert it first (iconv -f UTF-16BE -t UTF-8 FILE)"},
-};
-
-/* What kind of file it is, by its first bytes, also within gzip. */
+/* What is no trace by its first bytes, also within gzip. */
 static int refuse(struct fill *fill, const void *bytes, size_t length)
 {
-    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        if (length < refused[i].length ||
-            memcmp(bytes, refused[i].bytes, refused[i].length) != 0)
-            continue;
-        say(fill, "%s", refused[i].sentence);
-        return -EBADMSG;
-    }
-    if (length >= TAR_BLOCK && tar_is_header(bytes)) {
-        say(fill,
-            "is a tar archive, whose traces are read from a file only: `trainglass "
-            "analyze` takes one by its name; to cut one, unpack it first (tar xf "
-            "FILE)");
-        return -EBADMSG;
-    }
-    return 0;
+    const char *sentence = magic_sentence(bytes, length);
+
+    if (sentence == NULL)
+        return 0;
+    say(fill, "%s", sentence);
+    return -EBADMSG;
 }
 
 static bool is_gzip(const struct fill *fill)
