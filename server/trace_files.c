@@ -135,6 +135,9 @@ void trace_files_serve(struct trace_files *files, const char *path,
     uint32_t ranks = 1;
 
     describe(&entry.file, result, result->name);
+    if (strncmp(result->name, path, strlen(path)) == 0 &&
+        result->name[strlen(path)] == '/')
+        entry.path = NULL; /* a member of an archive: no file to be given out */
     entry.file.is_unread = error != 0;
     if (entry.file.is_unread && *entry.file.result.error == '\0')
         (void)snprintf(entry.file.result.error, sizeof(entry.file.result.error), "%s",

@@ -47,29 +47,33 @@ static void print_head(const struct analysis *analysis, uint32_t columns)
         terminal_wrapped("  Note: ", file_rank_text(file->rank_from), 8, columns);
 }
 
+static void print_phase(const char *name, double ns, double share, uint32_t columns)
+{
+    printf("  %-14s", name);
+    terminal_ms(ns, 9);
+    printf(" ms %5.1f %%", 100 * share);
+    terminal_bar(share, columns - 40);
+    putchar('\n');
+}
+
 static void print_phases(const struct steps_summary *train, uint32_t columns)
 {
     static const char *const names[] = {"data loading", "forward", "backward",
                                         "optimizer"};
+    double rest_ns = train->mean_ns;
     bool known = false;
 
     for (int i = 0; i < EVENT_PHASES; i++) {
         if (isnan(train->phase_share[i]))
             continue;
         known = true;
-        printf("  %-14s", names[i]);
-        terminal_ms(train->phase_ns[i], 9);
-        printf(" ms %5.1f %%", 100 * train->phase_share[i]);
-        terminal_bar(train->phase_share[i], columns - 40);
-        putchar('\n');
+        rest_ns -= train->phase_ns[i];
+        print_phase(names[i], train->phase_ns[i], train->phase_share[i], columns);
     }
-    if (!isnan(train->other_share)) {
-        printf("  %-14s", "other");
-        terminal_ms(train->other_ns, 9);
-        printf(" ms %5.1f %%", 100 * train->other_share);
-        terminal_bar(train->other_share, columns - 40);
-        putchar('\n');
-    }
+    if (!isnan(train->other_share))
+        print_phase("other", train->other_ns, train->other_share, columns);
+    else if (known && rest_ns > train->mean_ns / 200)
+        print_phase("in no phase", rest_ns, rest_ns / train->mean_ns, columns);
     if (!known)
         puts("  phases are not known: the trace names no data loading, backward or "
              "optimizer");
