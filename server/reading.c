@@ -11,7 +11,8 @@
 struct reading {
     struct store *store;
     struct file_request request;
-    struct file_result *result;
+    file_on_part *on_part;
+    void *part_user;
     int error;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t ended;
@@ -43,7 +44,8 @@ static void *read_file(void *argument)
 {
     struct reading *reading = argument;
 
-    reading->error = file_load(reading->store, &reading->request, reading->result);
+    reading->error = file_load_each(reading->store, &reading->request, reading->on_part,
+                                    reading->part_user);
     pthread_mutex_lock(&reading->lock);
     reading->done = true;
     pthread_cond_signal(&reading->ended);
@@ -74,9 +76,10 @@ static void wait_for_end(struct reading *reading, const struct reading_wish *wis
 }
 
 int reading_run(struct store *store, const struct file_request *request,
-                struct file_result *result, const struct reading_wish *wish)
+                file_on_part *on_part, void *user, const struct reading_wish *wish)
 {
-    struct reading reading = {.store = store, .request = *request, .result = result};
+    struct reading reading = {
+        .store = store, .request = *request, .on_part = on_part, .part_user = user};
     pthread_condattr_t attributes;
     pthread_t thread;
     int error;

@@ -12,9 +12,11 @@ struct reading_wish {
     void *user;
 };
 
-/* As file_load(), whose `on_start`, `on_end` and `user` are taken here; -ECANCELED when it
- * was no longer wanted. Tables that are being made already are made to their end. */
+/* As file_load_each(), whose `on_start`, `on_end` and `user` are taken here; -ECANCELED when it
+ * was no longer wanted. Tables that are being made already are made to their end. `on_part` is
+ * called from the thread that reads. */
 MUST_CHECK int reading_run(struct store *store, const struct file_request *request,
-                           struct file_result *result, const struct reading_wish *wish);
+                           file_on_part *on_part, void *user,
+                           const struct reading_wish *wish);
 
 #endif

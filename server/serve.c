@@ -126,31 +126,56 @@ static bool is_unwanted(void *options)
     return asked->is_unwanted();
 }
 
+struct reading_files {
+    struct serve *serve;
+    const char *path;
+    char *reason; /* of the first that cannot be read */
+    bool any;     /* could be read */
+};
+
+static void take_file(void *user, const struct file_result *result, int error)
+{
+    struct reading_files *reading = user;
+    const char *why = *result->error != '\0' ? result->error : strerror(-error);
+
+    if (error == -ECANCELED)
+        return;
+    trace_files_serve(reading->serve->parts.api.files, reading->path, result, error);
+    reading->any = reading->any || error == 0;
+    if (error == 0)
+        return;
+    if (*reading->reason == '\0')
+        (void)snprintf(reading->reason, SERVE_REASON_BYTES, "%.100s: %.140s",
+                       result->name, why);
+    if (reading->serve->options.on_unread != NULL)
+        reading->serve->options.on_unread(result->name, why);
+}
+
 /* Whole before anybody looks: a second or two for a large one, for a pipe as long as it
- * is open. */
+ * is open. One that cannot be read does not keep the others from being shown. */
 static int load_files(struct serve *serve, char *reason)
 {
+    struct reading_files reading = {.serve = serve, .reason = reason};
+
+    *reason = '\0';
     for (size_t i = 0; i < serve->options.file_count; i++) {
         const struct serve_file *file = &serve->options.files[i];
         struct file_request request = {.path = file->path,
                                        .groups = FILE_GROUPS_ALL,
                                        .twins_apart = true,
+                                       .rank = file->rank,
                                        .session = *file->session != '\0' ? file->session
                                                                          : NULL};
-        struct file_result result;
-        int error = reading_run(serve->parts.api.store, &request, &result,
+        reading.path = file->path;
+        int error = reading_run(serve->parts.api.store, &request, take_file, &reading,
                                 &(struct reading_wish){is_unwanted, &serve->options});
 
-        if (error == 0) {
-            trace_files_serve(serve->parts.api.files, file->path, &result);
-            continue;
-        }
         if (error == -ECANCELED)
             return error;
-        (void)snprintf(reason, SERVE_REASON_BYTES, "%.100s: %.140s", file->path,
-                       *result.error != '\0' ? result.error : strerror(-error));
-        return -ENODATA;
     }
+    if (!reading.any)
+        return -ENODATA;
+    (void)snprintf(reason, SERVE_REASON_BYTES, "out of memory"); /* as before */
     return 0;
 }
 

@@ -23,6 +23,7 @@ enum serve_share { SERVE_SHARE_OWNER, SERVE_SHARE_GROUP, SERVE_SHARE_ALL };
 struct serve_file {
     const char *path;
     const char *session; /* that the files of a folder share; "" its own */
+    int32_t rank;        /* file_request.rank */
 };
 
 struct serve_options {
@@ -43,6 +44,8 @@ struct serve_options {
     /* Trace files to show as sessions; then no directory is watched unless named. */
     const struct serve_file *files;
     size_t file_count;
+    /* Told of each that cannot be read while others can. */
+    void (*on_unread)(const char *name, const char *reason);
     bool (*is_unwanted)(void); /* asked while files are read: true ends that */
 };
 
@@ -53,7 +56,7 @@ struct serve;
 /* Starts every thread of the server and returns when the port listens. On failure NULL
  * in *serve, one sentence in `reason` (SERVE_REASON_BYTES) and
  *   -EADDRINUSE  the port is taken
- *   -ENODATA     a file cannot be read
+ *   -ENODATA     there are files, and none can be read
  *   -ECANCELED   it was no longer wanted
  *   -errno       what else stands in the way */
 MUST_CHECK int serve_start(struct serve **serve, const struct serve_options *options,

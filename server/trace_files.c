@@ -112,20 +112,43 @@ static void describe(struct trace_file *file, const struct file_result *result,
     trace_files_name(name, file->name);
 }
 
+/* One more entry of the command line, besides the room of uploads. */
+static bool make_room(struct trace_files *files)
+{
+    size_t capacity = files->capacity + 1;
+    struct entry *entries;
+
+    if (files->count < files->capacity - TRACE_FILES_UPLOADS)
+        return true;
+    entries = realloc(files->entries, capacity * sizeof(*entries));
+    if (entries == NULL)
+        return false;
+    files->entries = entries;
+    files->capacity = capacity;
+    return true;
+}
+
 void trace_files_serve(struct trace_files *files, const char *path,
-                       const struct file_result *result)
+                       const struct file_result *result, int error)
 {
     struct entry entry = {.path = path, .descriptor = -1};
     uint32_t ranks = 1;
 
-    describe(&entry.file, result, path);
+    describe(&entry.file, result, result->name);
+    if (strncmp(result->name, path, strlen(path)) == 0 &&
+        result->name[strlen(path)] == '/')
+        entry.path = NULL; /* a member of an archive: no file to be given out */
+    entry.file.is_unread = error != 0;
+    if (entry.file.is_unread && *entry.file.result.error == '\0')
+        (void)snprintf(entry.file.result.error, sizeof(entry.file.result.error), "%s",
+                       strerror(-error));
     pthread_mutex_lock(&files->lock);
     for (size_t i = 0; i < files->count; i++)
         ranks += strcmp(files->entries[i].file.session, result->session) == 0;
     if (ranks > 1)
         (void)snprintf(entry.file.id, sizeof(entry.file.id), "%s.%" PRIu32,
                        result->session, ranks);
-    if (files->count < files->capacity - TRACE_FILES_UPLOADS)
+    if (make_room(files))
         files->entries[files->count++] = entry;
     pthread_mutex_unlock(&files->lock);
 }
@@ -164,14 +187,34 @@ static bool is_gone(void *user)
            (wish->asker != NULL && wish->asker->is_gone(wish->asker->user));
 }
 
+/* The traces of one upload: what the first says, and the counts of all. */
+struct upload {
+    struct file_result result;
+    uint64_t events, skipped;
+    bool any;
+};
+
+static void take_part(void *user, const struct file_result *result, int error)
+{
+    struct upload *upload = user;
+
+    if (!upload->any)
+        upload->result = *result;
+    if (error != 0)
+        return;
+    upload->any = true;
+    upload->events += result->events;
+    upload->skipped += analysis_skipped(result);
+}
+
 static int read_apart(struct trace_files *files, const struct file_request *request,
-                      struct file_result *result, const struct reading_wish *asker)
+                      struct upload *upload, const struct reading_wish *asker)
 {
     struct wish wish = {files, asker};
     int error;
 
     pthread_mutex_lock(&files->reading);
-    error = reading_run(files->store, request, result,
+    error = reading_run(files->store, request, take_part, upload,
                         &(struct reading_wish){is_gone, &wish});
     pthread_mutex_unlock(&files->reading);
     return error;
@@ -237,6 +280,7 @@ int trace_files_add(struct trace_files *files, const char *name, int descriptor,
     uint64_t random = 0;
     struct file_request request = {
         .path = path, .session = session, .name = name, .groups = FILE_GROUPS_ALL};
+    struct upload upload = {.result = {.rank = -1}};
     struct stat status;
     int error;
 
@@ -245,10 +289,13 @@ int trace_files_add(struct trace_files *files, const char *name, int descriptor,
         return -EIO;
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
     (void)snprintf(session, sizeof(session), "t-%012" PRIx64, random >> 16);
-    error = read_apart(files, &request, &added->result, asker);
+    error = read_apart(files, &request, &upload, asker);
+    added->result = upload.result;
     if (error != 0)
         return error;
     describe(&entry.file, &added->result, name);
+    entry.file.events = upload.events;
+    entry.file.skipped = upload.skipped;
     entry.file.bytes = (uint64_t)status.st_size;
     entry.file.uploaded = true;
     entry.file.is_window = added->is_window;
@@ -304,9 +351,8 @@ int trace_files_open(struct trace_files *files, const char *id, struct trace_fil
     entry = find(files, id);
     if (entry != NULL) {
         *file = entry->file;
-        descriptor = entry->path != NULL
-                         ? open_path(entry->path)
-                         : fcntl(entry->descriptor, F_DUPFD_CLOEXEC, 0);
+        descriptor = entry->path != NULL ? open_path(entry->path)
+                                         : fcntl(entry->descriptor, F_DUPFD_CLOEXEC, 0);
         entry->readers += descriptor >= 0;
     }
     pthread_mutex_unlock(&files->lock);

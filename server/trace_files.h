@@ -33,17 +33,20 @@ struct trace_file {
     bool is_gzip;
     bool uploaded;  /* or read for a deep window: held by its descriptor */
     bool is_window; /* of a job's deep window */
+    bool is_unread; /* there is no session of it: result.error says why */
 };
 
-/* Room for `served` files of the command line. NULL without memory. */
+/* Room for `served` files of the command line, and more where they hold several traces
+ * each. NULL without memory. */
 struct trace_files *trace_files_new(struct store *store, size_t served,
                                     uint64_t upload_bytes_max);
 void trace_files_free(struct trace_files *files); /* NULL is nothing */
 uint64_t trace_files_upload_max(const struct trace_files *files);
 
-/* Adds a file that was read from `path`, borrowed for as long as the list lives. */
+/* Adds what was read from `path`, borrowed for as long as the list lives; with an error a
+ * file of which nothing could be read. Before anybody asks. */
 void trace_files_serve(struct trace_files *files, const char *path,
-                       const struct file_result *result);
+                       const struct file_result *result, int error);
 
 /* May one more upload begin? Then trace_files_end() is owed. */
 MUST_CHECK bool trace_files_begin(struct trace_files *files);

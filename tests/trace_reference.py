@@ -49,7 +49,8 @@ CAUSES = ("data", "sync", "launch", "copy", "alloc", "setup", "collective", "pyt
 class Event:
     """One thing that takes part; times in ns."""
     __slots__ = ("name", "kind", "thread", "start", "duration", "correlation", "external",
-                 "device", "stream", "order", "parent", "self_ns", "inside_ns", "end", "args")
+                 "device", "stream", "order", "parent", "self_ns", "inside_ns", "end", "args",
+                 "merged")
 
     def __init__(self, name, kind, thread, start, duration, args, order):
         self.name, self.kind, self.thread = name, kind, thread
@@ -58,6 +59,7 @@ class Event:
         self.correlation = int(args.get("correlation") or 0)
         self.external = int(args.get("External id", args.get("external id", 0)) or 0)
         self.parent, self.self_ns, self.inside_ns = None, duration, 0
+        self.merged = False  # into its parent: see merge_repeats()
         self.args = args
         self.device = self.stream = None
 
@@ -93,8 +95,10 @@ class Trace:
                 self.threads[event.thread].append(event)
         for events in self.threads.values():
             nest(events)
+            merge_repeats(events)
         self.trainer = max(self.threads, key=self.weight, default=None)
         self.backwards = self.find_backwards()
+        self.builds = self.find_builds()
         self.steps = self.find_steps()
 
     def take(self, item, order):
@@ -201,6 +205,24 @@ class Trace:
                 joined.append([start, end])
         return joined
 
+    def find_builds(self):
+        """Where ops of the training thread add to the graph: those with the sequence number
+        of a backward op, of several with one number the newest; with the op around them."""
+        newest, numbers = {}, set()
+        for thread, events in self.threads.items():
+            for event in events:
+                number = event.args.get("Sequence number")
+                if event.kind != "op" or number is None or int(number) < 0:
+                    continue
+                if event.args.get("Fwd thread id"):
+                    numbers.add(int(number))
+                elif thread == self.trainer and \
+                        event.start >= newest.get(int(number), event).start:
+                    newest[int(number)] = event
+        return sorted(min((outer.start for outer in event.parent if outer.kind == "op"),
+                          default=event.start)
+                      for number, event in newest.items() if number in numbers)
+
     def phases(self, step):
         """ns of data, forward, backward, optimizer of one step; None where not known."""
         _, begin, end = step
@@ -210,16 +232,20 @@ class Trace:
         known = {kind for _, _, kind in marks} | \
             ({"forward", "backward"} if self.backwards else set())
         marks += [(start, stop, "backward") for start, stop in self.backwards]
-        sums, waiting, cursor = collections.Counter(), 0, begin
+        sums, waiting, cursor, goes = collections.Counter(), 0, begin, False
         for start, stop, kind in sorted(marks):
             if stop <= begin or start >= end:
                 continue
             start, stop = max(start, begin), min(stop, end)
+            if self.builds and not goes and start > cursor:
+                at = bisect.bisect_left(self.builds, cursor)
+                cursor = min(self.builds[at], start) if at < len(self.builds) else start
+            goes = goes or start > cursor
             waiting += max(0, start - cursor)
             if kind == "backward":
                 sums["forward"] += waiting
             if kind != "zero":
-                waiting = 0
+                waiting, goes = 0, False
                 sums[kind] += max(0, stop - max(start, cursor))
             cursor = max(cursor, stop)
         return {phase: sums[phase] if phase in known else None
@@ -234,7 +260,7 @@ class Trace:
             if (event.kind in DEVICE_KINDS) != (device == "cuda") or \
                     event.name.startswith("ProfilerStep"):
                 continue
-            if step and not step[1] <= event.start < step[2]:
+            if event.merged or step and not step[1] <= event.start < step[2]:
                 continue
             row = rows[event.name, event.kind]
             row[0] += 1
@@ -310,7 +336,8 @@ class Trace:
         """name, kind, detail -> [count, total, self]."""
         rows = collections.defaultdict(lambda: [0, 0, 0])
         for event in self.events:
-            if event.kind in DEVICE_KINDS or event.name.startswith("ProfilerStep"):
+            if event.kind in DEVICE_KINDS or event.merged or \
+                    event.name.startswith("ProfilerStep"):
                 continue
             row = rows[event.name, event.kind, self.detail_of(event, by, frames)]
             row[0] += 1
@@ -347,6 +374,8 @@ class Trace:
                 # once: a runtime call and the driver's in it have one correlation
                 ns, direct = launched.pop(event.correlation), True
                 for holder in holders(event):
+                    if holder.merged:
+                        continue
                     times[holder.name][0] += ns
                     if direct and holder.kind == "op":
                         times[holder.name][1] += ns
@@ -595,6 +624,17 @@ def nest(events):
             if holder.kind != "range":
                 holder.inside_ns += event.duration
                 break
+
+
+def merge_repeats(events):
+    """An op whose only child is an op of its name is one call, as in key_averages()."""
+    children = collections.Counter(event.parent[0] for event in events if event.parent)
+    for event in reversed(events):
+        parent = event.parent[0] if event.parent else None
+        if parent and event.kind == parent.kind == "op" and event.name == parent.name and \
+                children[parent] == 1:
+            event.merged = True
+            parent.inside_ns += event.inside_ns - event.duration
 
 
 def holders(event):

@@ -213,6 +213,7 @@ void analysis_add_file(cJSON *body, const struct analysis *analysis)
     add_skipped(body, file);
     cJSON_AddItemToObject(body, "incomplete", analysis_incomplete_json(file));
     json_text(body, "error", *file->error == '\0' ? NULL : file->error);
+    json_text(body, "rank_from", file_rank_text(file->rank_from));
     cJSON_AddBoolToObject(body, "cut", file->is_cut);
     json_text(body, "steps_from",
               analysis->summary.head.steps == 0 ? NULL : analysis_steps_from(file));

@@ -24,15 +24,20 @@ static void add_files(cJSON *list, const struct trace_file *files, size_t count,
 {
     for (size_t i = count; i-- > 0;) {
         const struct trace_file *file = &files[i];
-        const struct status_session *session = find(status, file->session);
+        const struct status_session *session =
+            file->is_unread ? NULL : find(status, file->session);
         cJSON *row;
 
-        if (session == NULL)
+        if (session == NULL && !file->is_unread)
             continue;
         row = cJSON_CreateObject();
         json_text(row, "id", file->id);
-        json_text(row, "session", file->session);
+        json_text(row, "session", file->is_unread ? NULL : file->session);
         json_text(row, "name", file->name);
+        json_text(row, "error", file->is_unread ? file->result.error : NULL);
+        cJSON_AddItemToArray(list, row);
+        if (session == NULL)
+            continue;
         json_count(row, "bytes", file->bytes);
         json_count(row, "steps", session->steps);
         json_text(row, "steps_from",
@@ -44,7 +49,6 @@ static void add_files(cJSON *list, const struct trace_file *files, size_t count,
                               analysis_incomplete_json(&file->result));
         cJSON_AddBoolToObject(row, "uploaded", file->uploaded && !file->is_window);
         cJSON_AddBoolToObject(row, "window", file->is_window);
-        cJSON_AddItemToArray(list, row);
     }
 }
 

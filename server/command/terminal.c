@@ -67,7 +67,13 @@ void terminal_ms(double ns, int width)
     if (isnan(ms) || ms == 0)
         printf("%*s", width, isnan(ms) ? "-" : "0");
     else
-        printf("%*.*f", width, ms >= 1000 ? 0 : ms >= 100 ? 1 : ms >= 1 ? 2 : 3, ms);
+        printf("%*.*f", width,
+               ms >= 1000    ? 0
+               : ms >= 100   ? 1
+               : ms >= 1     ? 2
+               : ms >= 0.001 ? 3
+                             : 6, /* single nanoseconds */
+               ms);
 }
 
 void terminal_wrapped(const char *lead, const char *text, uint32_t indent,

@@ -54,7 +54,8 @@ struct cut_result {
 bool cut_is_one_pass(const struct cut_request *request);
 
 /* Writes into `output`, which is neither finished nor kept when it fails. 0, or a
- * negative errno with its sentence in result->error. */
+ * negative errno with its sentence in result->error: -ESRCH when steps are asked for and
+ * the file numbers none. */
 MUST_CHECK int cut_write(const struct cut_request *request, struct cut_output *output,
                          struct cut_result *result);
 

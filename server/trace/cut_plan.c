@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STARTS_FIRST  4096u
+#define STARTS_FIRST 4096u
 /* Some 20 million launches and flows: a trace of 10 GB and more. */
 #define PLAN_BYTES_MAX (UINT64_C(1) << 30)
-#define ROUNDING_NS   1000
+#define ROUNDING_NS    1000
 /* As in the tables, whose times a cut is asked for by: eleven days, the year 2043. */
 #define DURATION_MAX  INT64_C(1000000000000000)
 #define TIME_MAX_NS   (INT64_C(1) << 61)
@@ -298,7 +298,7 @@ static int choose_steps(struct cut_plan *plan, char *error, size_t size)
         (void)snprintf(error, size,
                        "has no steps by number (ProfilerStep#): --from and --to cut by "
                        "time");
-        return -ENODATA;
+        return -ESRCH;
     }
     for (uint32_t i = 0; i < plan->step_count; i++) {
         if (plan->steps[i].number < (uint64_t)request->a ||

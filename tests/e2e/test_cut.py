@@ -377,7 +377,7 @@ class Failures(Folder):
                                    if "Profiler" not in e["name"]]
         for flags, what, file in (
                 (["--steps", "3-9"], b"has the steps 1-2, not 3-9", path),
-                (["--steps", "1-1"], b"--from and --to", self.write(document, "b.json")),
+                (["--steps", "1-1"], b"has the steps 0-0, not 1-1", self.write(document, "b.json")),
                 (["--from", "99"], b"no event", path), (["--cat", "xpu_sync"], b"no event", path),
                 (["--cat", "kernel"], b"is empty", self.write("", "c.json")),
                 (["--cat", "kernel"], b"", self.folder),

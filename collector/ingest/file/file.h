@@ -52,6 +52,7 @@ enum file_remark {
     FILE_REMARK_DETAILS,  /* ops whose shapes, stack or module found no room */
     FILE_REMARK_MARKS,    /* of steps, phases, long calls, samples that found no room */
     FILE_REMARK_SEQUENCES, /* ops whose sequence number found no room */
+    FILE_REMARK_DEPTH,     /* ops and calls deeper than nesting goes */
     FILE_REMARKS,
 };
 
@@ -64,10 +65,22 @@ enum file_memory {
     FILE_MEMORY_DELTAS, /* summed from zero: older files do not tell totals */
 };
 
+/* Where a rank comes from that the file itself does not say. */
+enum file_rank_from {
+    FILE_RANK_SAID, /* by the file; or there is none */
+    FILE_RANK_NAME,
+    FILE_RANK_PROCESS,
+};
+
+/* One sentence, such as "its rank is that of its name"; NULL where the file says it. */
+const char *file_rank_text(enum file_rank_from from);
+
 struct file_result {
     char session[64];
+    char name[512]; /* as it is shown: the path, of an archive with the member's name */
     uint32_t pid;
     int32_t rank; /* -1 unknown */
+    enum file_rank_from rank_from;
     bool is_array, is_gzip, is_cut;
     char error[256]; /* of the reader: one sentence, "" when all is well */
     uint64_t file_bytes, text_bytes;
@@ -87,12 +100,11 @@ struct file_request {
     const char *path;    /* "-" is standard input */
     const char *session; /* id to be used; NULL: one is made of the path */
     const char *name;    /* shown for the path; NULL: the path's last part */
+    int32_t
+        rank; /* one more than the rank by names of a folder's files; 0: by its own */
     /* Where the session has this rank already, or there are ranks and the file says none,
      * the file gets one of its own, as with NULL: neither hides the other. */
     bool twins_apart;
-    /* Where nothing marks steps there are none, instead of one that is all of the file: of
-     * two files that are compared these would be their lengths. */
-    bool marked_steps;
     struct trace_options options;
     /* Gets the reader before it runs, for a progress line or to cancel; may be NULL. */
     void (*on_start)(void *user, struct trace_reader *reader);
@@ -109,8 +121,16 @@ struct file_request {
     void *paths_user;
 };
 
-/* Reads one file into the store, which is locked for writing piece by piece. 0, or a
- * negative errno with its sentence in result->error. */
+/* Reads what a file holds into the store, which is locked for writing piece by piece: a
+ * trace; of a tar or a zip every trace in it; of a file of several processes that train, each
+ * of them. These are the ranks of one session, of an archive of one for each folder in it.
+ * `on_part` gets each result with its error, from this thread. 0 when something could be read,
+ * else the negative errno of the first. */
+typedef void file_on_part(void *user, const struct file_result *result, int error);
+MUST_CHECK int file_load_each(struct store *store, const struct file_request *request,
+                              file_on_part *on_part, void *user);
+
+/* The same for those who want the first result that is one, else the first error's. */
 MUST_CHECK int file_load(struct store *store, const struct file_request *request,
                          struct file_result *result);
 

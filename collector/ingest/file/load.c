@@ -1,12 +1,12 @@
 /* One trace file from its first byte to a session of the store. */
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "aggregate/state.h"
+#include "ingest/file/foreign.h"
 #include "ingest/file/parts.h"
 
 const char *file_skip_text(enum file_skip skip)
@@ -35,6 +35,9 @@ const char *file_remark_text(enum file_remark remark)
             "marks of steps, phases and long calls that found no room",
         [FILE_REMARK_SEQUENCES] =
             "ops whose sequence number found no room: backward stands where it ran",
+        [FILE_REMARK_DEPTH] =
+            "ops and calls nested deeper than 512: their time is that "
+            "of what they lie in",
     };
 
     return texts[remark];
@@ -57,6 +60,9 @@ static void release(struct file *file)
     free(file->steps.items);
     free(file->phases.items);
     free(file->foreground.items);
+    free(file->nodes.items);
+    free(file->builds.items);
+    free(file->closures.items);
     free(file->links);
     free(file->launched);
     free(file->from_host);
@@ -65,6 +71,7 @@ static void release(struct file *file)
     free(file->linked);
     free(file->kernels);
     file_free_pairs(file);
+    free(file->asyncs);
     file_details_free(file->details);
     file_sequences_free(file->sequences);
     free(file);
@@ -89,10 +96,25 @@ static void note_report(const struct trace_reader *reader, struct file_result *r
     memcpy(result->reader_offset, report->first_offset, sizeof(report->first_offset));
 }
 
-static int read_all(struct file *file, struct trace_reader *reader,
-                    const struct file_request *request)
+static ssize_t read_member(void *archive, void *to, size_t size, uint64_t *packed_bytes)
 {
-    int error = trace_reader_open(reader, request->path);
+    return archive_read(archive, to, size, packed_bytes);
+}
+
+static int open_part(struct trace_reader *reader, const struct file_request *request,
+                     const struct file_part *part)
+{
+    if (part->archive == NULL)
+        return trace_reader_open(reader, request->path);
+    trace_reader_open_source(
+        reader, &(struct trace_source){.read = read_member, .user = part->archive});
+    return archive_enter(part->archive, part->member);
+}
+
+static int read_all(struct file *file, struct trace_reader *reader,
+                    const struct file_request *request, const struct file_part *part)
+{
+    int error = open_part(reader, request, part);
 
     if (error == 0) {
         if (request->on_start != NULL)
@@ -102,93 +124,9 @@ static int read_all(struct file *file, struct trace_reader *reader,
             request->on_end(request->user);
     }
     file_end_pairs(file);
+    file_end_asyncs(file);
     note_report(reader, file->result);
     return file->out_of_memory ? -ENOMEM : error;
-}
-
-/* What is to be added to the file's stamps; nothing where that leaves the range of
- * stamps, and the file says so. */
-static int64_t base_of(const struct file *file, const struct trace_reader *reader)
-{
-    int64_t base_ns = trace_reader_head(reader)->base_time_ns, from_ns, to_ns;
-
-    if (base_ns == 0 || (!__builtin_add_overflow(base_ns, file->from_ns, &from_ns) &&
-                         !__builtin_add_overflow(base_ns, file->to_ns, &to_ns) &&
-                         from_ns >= -FILE_TIME_MAX_NS && to_ns <= FILE_TIME_MAX_NS))
-        return base_ns;
-    if (file->result->error[0] == '\0')
-        snprintf(file->result->error, sizeof(file->result->error),
-                 "its base time is impossible: it was left out");
-    return 0;
-}
-
-/* ---- whose it is ------------------------------------------------------------------------- */
-
-/* FNV-1a. */
-static uint64_t hash(const char *text)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-
-    for (; *text != '\0'; text++)
-        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return h;
-}
-
-static void identify(const struct file *file, const struct trace_reader *reader,
-                     const struct file_request *request,
-                     struct process_identity *identity)
-{
-    const struct trace_head *head = trace_reader_head(reader);
-    int64_t pid = 0;
-
-    *identity = (struct process_identity){
-        .rank = -1, .local_rank = -1, .world_size = -1, .role = WIRE_ROLE_TRAINER};
-    if (file->thread_count > 0 &&
-        trace_names_number(file->names, file->threads[file->trainer].pid, &pid) &&
-        pid > 0 && pid <= INT32_MAX)
-        identity->pid = (uint32_t)pid;
-    if (head->has_rank && head->rank >= 0 && head->rank <= INT32_MAX) {
-        identity->rank = (int32_t)head->rank;
-        if (head->world_size >= 0 && head->world_size <= INT32_MAX)
-            identity->world_size = (int32_t)head->world_size;
-    }
-    snprintf(identity->path, sizeof(identity->path), "%s",
-             request->name != NULL ? request->name : request->path);
-}
-
-/* ---- the session --------------------------------------------------------------------- */
-
-static void open_session(struct session *session, const struct file *file,
-                         const struct file_request *request, int64_t base_ns)
-{
-    const char *path = request->name != NULL ? request->name : request->path;
-    const char *slash = strrchr(path, '/');
-
-    snprintf(session->name, sizeof(session->name), "%.63s",
-             slash == NULL ? path : slash + 1);
-    session->from_file = true;
-    session->own_file = file->own;
-    session->zero_monotonic_ns = base_ns + file->from_ns;
-    session->zero_realtime_ns = base_ns + file->from_ns;
-}
-
-/* Stamps as ns since `zero_ns`; those of tracks when they are read. */
-static void shift(struct file *file, int64_t zero_ns)
-{
-    struct file_step *steps = file->steps.items;
-    struct file_mark *phases = file->phases.items;
-
-    file->zero_ns = zero_ns;
-    for (uint32_t i = 0; i < file->steps.count; i++) {
-        steps[i].start_ns -= zero_ns;
-        steps[i].end_ns -= zero_ns;
-    }
-    for (uint32_t i = 0; i < file->phases.count; i++) {
-        phases[i].start_ns -= zero_ns;
-        phases[i].end_ns -= zero_ns;
-    }
-    file->from_ns -= zero_ns;
-    file->to_ns -= zero_ns;
 }
 
 static int order_threads(struct file *file)
@@ -222,84 +160,6 @@ static int arrange(struct file *file)
     file->links = NULL;
     file->launched = NULL;
     return error == 0 ? file_find_steps(file) : error;
-}
-
-static void name_session(struct file_result *result, const char *path)
-{
-    snprintf(result->session, sizeof(result->session), "t-%012" PRIx64,
-             hash(path) & UINT64_C(0xffffffffffff));
-}
-
-/* Could nobody choose between them? */
-static bool is_twin(const struct process_identity *one,
-                    const struct process_identity *other)
-{
-    if (other->rank < 0)
-        return one->pid == other->pid;
-    return one->rank == other->rank || one->rank < 0;
-}
-
-static bool has_twin(const struct store *store, const char *id,
-                     const struct process_identity *identity)
-{
-    for (uint32_t i = 0; i < store->session_count; i++) {
-        if (strcmp(store->sessions[i]->id, id) != 0)
-            continue;
-        for (const struct process *process = store->sessions[i]->processes;
-             process != NULL; process = process->next)
-            if (is_twin(identity, &process->identity))
-                return true;
-    }
-    return false;
-}
-
-/* The store is locked. */
-static void set_apart(struct file_result *result, const struct file_request *request,
-                      const struct process_identity *identity)
-{
-    result->is_apart = true;
-    name_session(result, request->path);
-    if (result->error[0] != '\0')
-        return;
-    if (identity->rank < 0)
-        snprintf(result->error, sizeof(result->error),
-                 "does not say which rank it is, as others of the folder do: shown by "
-                 "itself");
-    else
-        snprintf(result->error, sizeof(result->error),
-                 "is rank %d, as another file of the folder is: shown by itself",
-                 identity->rank);
-}
-
-/* The session's own zero, where another rank came before; 0 with the process in *made. */
-static int enter(struct file *file, struct store *store, struct trace_reader *reader,
-                 const struct file_request *request, struct process **made)
-{
-    int64_t base_ns = base_of(file, reader);
-    struct process_identity identity;
-    struct session *session;
-
-    identify(file, reader, request, &identity);
-    pthread_rwlock_wrlock(&store->lock);
-    if (request->twins_apart && has_twin(store, file->result->session, &identity))
-        set_apart(file->result, request, &identity);
-    session = state_session(store, file->result->session);
-    if (session != NULL && session->process_count == 0)
-        open_session(session, file, request, base_ns);
-    *made = session == NULL ? NULL : state_process(store, session, &identity);
-    if (*made != NULL)
-        shift(file, session->zero_realtime_ns - base_ns);
-    bool full = session != NULL && session->process_count == STATE_PROCESSES;
-
-    if (*made == NULL && session != NULL && session->process_count == 0)
-        state_drop(store, session);
-    pthread_rwlock_unlock(&store->lock);
-    if (*made == NULL && full)
-        snprintf(file->result->error, sizeof(file->result->error),
-                 "a session has room for %u ranks", STATE_PROCESSES);
-    file->result->pid = identity.pid;
-    file->result->rank = identity.rank;
-    return *made == NULL ? -ENOMEM : 0;
 }
 
 static void finish(struct file *file, struct store *store, struct trace_reader *reader,
@@ -338,10 +198,26 @@ static void give_up(struct store *store, struct process *process)
     pthread_rwlock_unlock(&store->lock);
 }
 
-/* Why nothing came into the tables. */
-static void say_empty(struct file *file)
+/* Why nothing came into the tables, or what did of another producer's file. */
+static void say_foreign(struct file *file, const struct trace_reader *reader)
+{
+    const char *producer = file_producer(file, trace_reader_head(reader));
+    struct file_result *result = file->result;
+
+    if (!file->foreign || result->error[0] != '\0')
+        return;
+    (void)snprintf(
+        result->error, sizeof(result->error),
+        "is %s%s, not of PyTorch: its ranges are shown as ops, with the time "
+        "that each took itself; steps, phases and memory are not in it",
+        producer != NULL ? "a trace of " : "of a producer that is not known",
+        producer != NULL ? producer : "");
+}
+
+static void say_empty(struct file *file, const struct trace_reader *reader)
 {
     struct file_result *result = file->result;
+    const char *producer = file_producer(file, trace_reader_head(reader));
     uint64_t strange = result->skipped[FILE_SKIP_CATEGORY];
     char category[64] = "";
     enum file_skip most = 0;
@@ -352,7 +228,10 @@ static void say_empty(struct file *file)
     if (file->stranger != 0)
         snprintf(category, sizeof(category), ", such as %.40s",
                  trace_names_get(file->names, file->stranger, &length));
-    if (strange > 0)
+    if (strange > 0 && producer != NULL)
+        snprintf(result->error, sizeof(result->error),
+                 "is a trace of %s, not of PyTorch", producer);
+    else if (strange > 0)
         snprintf(result->error, sizeof(result->error),
                  "is no trace of PyTorch: its %llu ranges have %s%s",
                  (unsigned long long)strange,
@@ -392,22 +271,28 @@ static void say_full(const struct file *file)
 }
 
 static int load(struct file *file, struct store *store, struct trace_reader *reader,
-                const struct file_request *request)
+                const struct file_request *request, const struct file_part *part)
 {
     struct process *process = NULL;
-    int error = read_all(file, reader, request);
+    int error = read_all(file, reader, request, part);
 
+    if (error == 0 && part->found != NULL)
+        error = file_processes_find(file, part->found);
     if (error != 0)
         return error;
+    if (part->found != NULL && part->found->count > 1)
+        return -EMLINK;
     if (file->result->taken == 0) {
-        say_empty(file);
+        if (!file->result->is_cut || file->result->error[0] == '\0')
+            say_empty(file, reader);
         return -ENODATA;
     }
     say_full(file);
+    say_foreign(file, reader);
     file->ends_early = file->result->is_cut || is_full(file);
     file->result->span_ns = file->to_ns - file->from_ns;
     file_choose_trainer(file);
-    error = enter(file, store, reader, request, &process);
+    error = file_enter(file, store, reader, part, &process);
     if (error == 0)
         error = arrange(file);
     if (error == 0)
@@ -444,18 +329,16 @@ static struct trace_reader *reader_for(const struct file_request *request)
     return trace_reader_new(&options);
 }
 
-int file_load(struct store *store, const struct file_request *request,
-              struct file_result *result)
+int file_load_part(struct store *store, const struct file_request *request,
+                   const struct file_part *part, struct file_result *result)
 {
     struct file *file = calloc(1, sizeof(*file));
     struct trace_reader *reader = reader_for(request);
     int error = -ENOMEM;
 
     *result = (struct file_result){.rank = -1};
-    if (request->session != NULL)
-        snprintf(result->session, sizeof(result->session), "%s", request->session);
-    else
-        name_session(result, request->path);
+    snprintf(result->session, sizeof(result->session), "%s", part->session);
+    snprintf(result->name, sizeof(result->name), "%s", part->name);
     if (file != NULL && reader != NULL) {
         file->result = result;
         file->names = trace_reader_names(reader);
@@ -463,8 +346,11 @@ int file_load(struct store *store, const struct file_request *request,
         file->to_ns = INT64_MIN;
         file->works.order = TRACK_WORKS;
         file->allocations.order = TRACK_POINTS;
+        file->processes = part->processes;
+        file->process = part->process;
+        file->foreign = part->foreign;
+        file->pid = TRACE_NAMES_OTHER;
         file->groups = request->groups;
-        file->marked_steps = request->marked_steps;
         file->max_bytes = request->max_bytes != 0 ? request->max_bytes : FILE_BYTES_MAX;
         if (wants_details(request))
             file->details = file_details_new(file->names, request->stack_frames != 0
@@ -475,7 +361,7 @@ int file_load(struct store *store, const struct file_request *request,
             file->sequences = file_sequences_new();
         if ((file->details != NULL || !wants_details(request)) &&
             (file->sequences != NULL || !links(request)))
-            error = load(file, store, reader, request);
+            error = load(file, store, reader, request, part);
     }
     if (error == -ENOMEM && result->error[0] == '\0')
         snprintf(result->error, sizeof(result->error), "out of memory");

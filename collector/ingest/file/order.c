@@ -11,21 +11,11 @@
 #include <string.h>
 
 #include "ingest/file/parts.h"
+#include "ingest/file/totals.h"
 
-#define DEPTH_MAX 512u /* real ones have some 30; what is deeper nests no further */
+#define DEPTH_MAX 512u /* real ones have some 30; what is deeper is no row */
 
 /* ---- nesting ------------------------------------------------------------------------- */
-
-struct open {
-    struct event event;
-    int64_t end_ns;    /* not after its parent's */
-    int64_t device_ns; /* of what was launched in it */
-    int64_t inside_ns; /* of what lies directly in it; with details alone */
-    int64_t host_bytes, device_bytes; /* taken in it, less given back */
-    uint32_t path, key;
-    bool linked; /* it, or what it lies in, stands under its forward op */
-    bool from_host; /* something was copied from the host to the device in it */
-};
 
 struct walk {
     struct file *file;
@@ -33,10 +23,11 @@ struct walk {
     bool trains;
     struct open open[DEPTH_MAX]; /* the last ends first */
     uint32_t depth, ops;         /* open, and of them CPU ops */
-    uint32_t plain;              /* of these, all but autograd's wrappers */
-    uint32_t backward;           /* open autograd's wrappers and nodes */
-    uint32_t root, index;        /* the thread's path, and its own number */
-    int64_t backward_end_ns;     /* of the newest outer backward op */
+    bool holds;     /* open[depth] has ended, as the first in an op of its own name */
+    uint32_t plain; /* of these, all but autograd's wrappers */
+    uint32_t backward;       /* open autograd's wrappers and nodes */
+    uint32_t root, index;    /* the thread's path, and its own number */
+    int64_t backward_end_ns; /* of the newest outer backward op */
     struct file_needless_walk needless;
 };
 
@@ -54,52 +45,6 @@ static bool is_plain(const struct event *event)
 static bool is_backward(const struct event *event)
 {
     return is_op(event) && !is_plain(event);
-}
-
-static void add_device_time(struct walk *walk, const struct open *ended,
-                            struct open *parent)
-{
-    struct file *file = walk->file;
-    uint32_t name = EVENT_NAME(ended->event.meta);
-
-    if (ended->device_ns == 0)
-        return;
-    if (name < file->linked_count && EVENT_KIND(ended->event.meta) != FILE_EVENT_FRAME)
-        file->linked[name].device_total_ns =
-            file_sum(file->linked[name].device_total_ns, ended->device_ns);
-    if (ended->key != 0) {
-        struct process_linked *linked = &file->details->keys[ended->key].linked;
-
-        linked->device_total_ns = file_sum(linked->device_total_ns, ended->device_ns);
-    }
-    if (parent == NULL)
-        return;
-    parent->device_ns = file_sum(parent->device_ns, ended->device_ns);
-    parent->from_host |= ended->from_host;
-}
-
-static void add_total_bytes(struct process_linked *linked, const struct open *ended)
-{
-    linked->host_total_bytes = file_sum(linked->host_total_bytes, ended->host_bytes);
-    linked->device_total_bytes =
-        file_sum(linked->device_total_bytes, ended->device_bytes);
-}
-
-static void add_memory(struct walk *walk, const struct open *ended, struct open *parent)
-{
-    struct file *file = walk->file;
-    uint32_t name = EVENT_NAME(ended->event.meta);
-
-    if (ended->host_bytes == 0 && ended->device_bytes == 0)
-        return;
-    if (name < file->linked_count && EVENT_KIND(ended->event.meta) != FILE_EVENT_FRAME)
-        add_total_bytes(&file->linked[name], ended);
-    if (ended->key != 0)
-        add_total_bytes(&file->details->keys[ended->key].linked, ended);
-    if (parent == NULL)
-        return;
-    parent->host_bytes = file_sum(parent->host_bytes, ended->host_bytes);
-    parent->device_bytes = file_sum(parent->device_bytes, ended->device_bytes);
 }
 
 /* What it took itself belongs to its path, all of it to its parent's inside. */
@@ -197,6 +142,31 @@ static void note_needless(struct walk *walk, const struct open *ended,
     file_needless_end(walk->file, &walk->needless, &told);
 }
 
+/* To its rows. */
+static void give_out(struct walk *walk, const struct open *ended)
+{
+    totals_add(walk->file, ended);
+    put_out(walk, &ended->event, ended->key);
+}
+
+/* Something else begins in the op whose first child was of its name: both count. */
+static void give_held(struct walk *walk)
+{
+    if (walk->holds)
+        give_out(walk, &walk->open[walk->depth]);
+    walk->holds = false;
+}
+
+/* An op in which nothing else ran than one of its own name (aten::mean calls aten::mean with
+ * more arguments) is one call, as torch's key_averages() has it. */
+static bool may_be_one(const struct walk *walk, const struct open *ended,
+                       const struct open *parent)
+{
+    return parent != NULL && parent == &walk->open[walk->depth - 1] &&
+           parent->children == 1 && is_op(&ended->event) && is_op(&parent->event) &&
+           EVENT_NAME(ended->event.meta) == EVENT_NAME(parent->event.meta);
+}
+
 /* The last of the stack ended. */
 static void close_last(struct walk *walk)
 {
@@ -207,13 +177,18 @@ static void close_last(struct walk *walk)
     walk->backward -= is_backward(&ended->event);
     struct open *parent = parent_of(walk, ended);
 
-    add_device_time(walk, ended, parent);
+    if (walk->holds)
+        totals_take_self(ended, &walk->open[walk->depth + 1]);
+    walk->holds = false;
     note_needless(walk, ended, parent);
-    add_memory(walk, ended, parent);
+    if (parent != NULL)
+        totals_pass(ended, parent);
     if (walk->file->details != NULL)
         add_path_time(walk, ended, parent);
     note_long(walk, &ended->event);
-    put_out(walk, &ended->event, ended->key);
+    walk->holds = may_be_one(walk, ended, parent);
+    if (!walk->holds)
+        give_out(walk, ended);
 }
 
 static void add_path_device(struct file *file, uint32_t path, int64_t device_ns)
@@ -223,15 +198,9 @@ static void add_path_device(struct file *file, uint32_t path, int64_t device_ns)
     of->device_ns = file_sum(of->device_ns, device_ns);
 }
 
-static void add_device_self(struct file *file, const struct open *op, int64_t device_ns)
+static void add_device_self(struct file *file, struct open *op, int64_t device_ns)
 {
-    struct process_linked *linked = &file->linked[EVENT_NAME(op->event.meta)];
-
-    linked->device_self_ns = file_sum(linked->device_self_ns, device_ns);
-    if (op->key != 0) {
-        linked = &file->details->keys[op->key].linked;
-        linked->device_self_ns = file_sum(linked->device_self_ns, device_ns);
-    }
+    op->device_self_ns = file_sum(op->device_self_ns, device_ns);
     if (file->details != NULL)
         add_path_device(file, op->path, device_ns);
 }
@@ -304,48 +273,24 @@ static void note_op(struct walk *walk, const struct event *event)
     }
 }
 
-static void add_bytes(int64_t *host_bytes, int64_t *device_bytes,
-                      const struct track_record *of)
-{
-    int64_t bytes = track_unsigned(of->more[FILE_ALLOCATION_BYTES]);
-    bool host = EVENT_DEVICE_TYPE(EVENT_AUX16(of->event.meta)) == 0;
-    int64_t *to = host ? host_bytes : device_bytes;
-
-    *to = file_sum(*to, bytes);
-}
-
-static void add_self_bytes(struct process_linked *linked, const struct track_record *of)
-{
-    add_bytes(&linked->host_bytes, &linked->device_bytes, of);
-}
-
 /* What ran when memory was taken. */
 static void note_allocation(struct walk *walk, const struct track_record *taken)
 {
     struct file *file = walk->file;
     struct track_record *of = track_add(&file->allocations);
-    uint32_t op = 0, key = 0;
+    struct open *op = NULL;
 
     if (of == NULL) {
         file->out_of_memory = true;
         return;
     }
-    for (uint32_t i = walk->depth; i-- > 0 && op == 0;) {
-        if (!is_op(&walk->open[i].event))
-            continue;
-        op = EVENT_NAME(walk->open[i].event.meta);
-        key = walk->open[i].key;
-    }
+    for (uint32_t i = walk->depth; i-- > 0 && op == NULL;)
+        op = is_op(&walk->open[i].event) ? &walk->open[i] : NULL;
     *of = *taken;
-    of->event.meta = (of->event.meta & ~(uint64_t)UINT32_MAX) | op;
-    add_self_bytes(&file->linked[op], of);
-    if (key != 0)
-        add_self_bytes(&file->details->keys[key].linked, of);
-    if (walk->depth > 0) {
-        struct open *innermost = &walk->open[walk->depth - 1];
-
-        add_bytes(&innermost->host_bytes, &innermost->device_bytes, of);
-    }
+    of->event.meta = (of->event.meta & ~(uint64_t)UINT32_MAX) |
+                     (op == NULL ? 0 : EVENT_NAME(op->event.meta));
+    totals_take_bytes(file, of, op,
+                      walk->depth > 0 ? &walk->open[walk->depth - 1] : NULL);
 }
 
 /* The engine's call of a node is no part of the node: what it does itself, torch counts
@@ -412,6 +357,19 @@ static void enter_path(struct walk *walk, struct open *opened, uint32_t at)
         opened->key = file_details_key(details, opened->path, detail);
 }
 
+/* What lies deeper is time of what it lies in: as a row of its own it would count twice. */
+static void lose_nesting(struct walk *walk, const struct open *opened)
+{
+    struct open *innermost = &walk->open[DEPTH_MAX - 1];
+
+    if (EVENT_KIND(opened->event.meta) == FILE_EVENT_FRAME)
+        return;
+    walk->file->result->remarks[FILE_REMARK_DEPTH]++;
+    walk->file->result->taken--;
+    innermost->device_ns = file_sum(innermost->device_ns, opened->device_ns);
+    innermost->children++;
+}
+
 static void open_range(struct walk *walk, const struct event *event)
 {
     struct open opened = {.event = *event,
@@ -419,6 +377,7 @@ static void open_range(struct walk *walk, const struct event *event)
     uint32_t at = walk->depth;
     uint8_t kind = EVENT_KIND(event->meta);
 
+    give_held(walk);
     if (kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC)
         opened.device_ns = launched(walk, event, &opened.from_host);
     if (waits_for_copy(walk->file, event, opened.device_ns))
@@ -426,7 +385,7 @@ static void open_range(struct walk *walk, const struct event *event)
             EVENT_META(EVENT_NAME(event->meta), EVENT_SYNC, EVENT_FLAGS(event->meta),
                        EVENT_AUX16(event->meta));
     if (walk->depth == DEPTH_MAX) {
-        put_out(walk, &opened.event, 0);
+        lose_nesting(walk, &opened);
         return;
     }
     for (; at > 0 && walk->open[at - 1].end_ns < opened.end_ns; at--) {

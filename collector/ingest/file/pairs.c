@@ -10,6 +10,7 @@
 struct stack {
     uint32_t pid, tid;
     uint32_t depth, capacity;
+    uint64_t refused; /* begins for which there was no room; they end first */
     struct trace_event *begins;
 };
 
@@ -68,8 +69,14 @@ bool file_take_pair(struct file *file, struct trace_event *event)
         return false;
     }
     if (event->phase == 'B') {
-        if (!push(stack, event))
+        if (stack->refused > 0 || !push(stack, event)) {
+            stack->refused++;
             file_skip(file, event->offset, FILE_SKIP_LIMIT);
+        }
+        return false;
+    }
+    if (stack->refused > 0) {
+        stack->refused--;
         return false;
     }
     if (stack->depth == 0) {

@@ -6,7 +6,9 @@
 #include "aggregate/process.h"
 #include "ingest/file/details.h"
 #include "ingest/file/file.h"
+#include "ingest/file/processes.h"
 #include "ingest/file/track/track.h"
+#include "ingest/trace/archive/archive.h"
 #include "wire/event.h"
 
 #define FILE_THREADS_MAX 448u /* of PROCESS_THREADS; the rest are devices */
@@ -125,6 +127,23 @@ struct file_link { /* device time of what one call launched */
     int64_t device_ns;
 };
 
+/* What a process is, by its name. */
+enum file_role {
+    FILE_ROLE_NONE,
+    FILE_ROLE_ASCEND, /* tasks of an NPU */
+    FILE_ROLE_XPROF,  /* rows of a device, each once more in others */
+    FILE_ROLE_CALLS,  /* of a runtime */
+    FILE_ROLE_COPIES, /* what others tell, summed up */
+};
+#define FILE_ROLES_MAX 64u
+
+struct file_process_role {
+    uint32_t pid; /* a name */
+    enum file_role role;
+    int32_t device;
+    bool is_private; /* a device that torch has no name of its own for */
+};
+
 struct file {
     struct trace_names *names;
     struct file_result *result;
@@ -137,15 +156,20 @@ struct file {
     struct track works, allocations;
     struct file_list needless; /* struct file_needless, of the trainer */
     uint8_t *needless_ops;     /* enum file_needless_op by name */
-    struct file_list longs; /* struct event, as in a thread's nested, FILE_LONG_NS or more */
+    struct file_list
+        longs; /* struct event, as in a thread's nested, FILE_LONG_NS or more */
     uint32_t allocation_count; /* that came */
     bool has_totals;           /* an allocation says what was allocated in all */
     struct file_list marks, backwards, steps;
     struct file_list
-        phases; /* file_mark; kind: enum event_phase; as a trace of ours says */
+        phases;    /* file_mark; kind: enum event_phase; as a trace of ours says */
     bool launches; /* a call of a device's runtime launches, copies or sets */
     bool own;      /* we wrote it: steps and phases are said, not found */
     struct file_list samples; /* file_sample; of memory, likewise */
+    struct file_list nodes;  /* of autograd's graph (graph.c), until they are settled */
+    struct file_list builds; /* int64_t: starts of ops that add one, of the trainer */
+    struct file_list
+        closures; /* file_mark: an optimizer's own time behind a backward in it */
     struct file_list
         foreground;          /* int64_t: starts of outer forward ops of the trainer */
     struct file_link *links; /* open addressing */
@@ -158,12 +182,15 @@ struct file {
     uint32_t linked_count;
     struct process_kernel *kernels; /* by name */
     uint32_t kernel_count;
-    struct file_begins *begins;       /* of B without its E so far; NULL none */
+    struct file_begins *begins; /* of B without its E so far; NULL none */
+    struct file_asyncs *asyncs; /* of b without its e; NULL none */
+    struct file_process_role roles[FILE_ROLES_MAX];
+    uint32_t role_count;
+    bool foreign; /* of another producer: its ranges are ops, whatever their category */
     struct file_details *details;     /* NULL: not asked for */
     struct file_sequences *sequences; /* likewise; never without details */
     bool ends_early;                  /* cut, or larger than fits */
     bool moves_backward;              /* to its forward, in the tree itself */
-    bool marked_steps;                /* none, where nothing marks them */
     uint32_t groups;                  /* bits of 1 << enum group_by */
     int64_t zero_ns;                  /* of the session, in the file's stamps */
     uint64_t max_bytes;               /* that held_bytes may reach */
@@ -172,8 +199,38 @@ struct file {
     uint32_t runtime;                 /* category of the newest call, a name */
     uint32_t runtimes;                /* 1 << kind of device, of the calls that came */
     int64_t from_ns, to_ns;
+    /* Of several in the file the one that is read; NULL: all that there is. */
+    const struct file_processes *processes;
+    uint32_t process;
+    uint32_t pid, pid_process; /* the newest name of one, and whose it is */
     bool out_of_memory;
 };
+
+/* One of the traces that a file holds: several.c. */
+struct file_part {
+    const char *name, *session;
+    struct archive *archive; /* whose member it is; NULL: the request's path */
+    uint32_t member;
+    const struct file_processes *processes; /* NULL: all that there is */
+    uint32_t process;
+    struct file_processes *found; /* filled where there are several; NULL: not sought */
+    int32_t rank;                 /* where the file does not say; -1 none */
+    bool foreign;                 /* all ranges count, whatever their category */
+    enum file_rank_from rank_from;
+    bool twins_apart;
+};
+
+/* Reads a part into the store: as file_load(); -EMLINK, and nothing of it is in the store,
+ * when there are several processes in *part->found. */
+MUST_CHECK int file_load_part(struct store *store, const struct file_request *request,
+                              const struct file_part *part, struct file_result *result);
+
+/* The session's own zero, where another rank came before; 0 with the process in *made. */
+MUST_CHECK int file_enter(struct file *file, struct store *store,
+                          const struct trace_reader *reader,
+                          const struct file_part *part, struct process **made);
+/* A session's id made of a path. */
+void file_name_session(struct file_result *result, const char *path);
 
 /* Sums of a file's own numbers: these may be absurd, and wrap around. */
 ALWAYS_INLINE int64_t file_sum(int64_t a, int64_t b)
@@ -193,6 +250,9 @@ void file_take_kernel(struct file *file, const struct trace_event *event);
 /* Begin and end apart: true and *event is the whole range when this was an end. */
 bool file_take_pair(struct file *file, struct trace_event *event);
 void file_end_pairs(struct file *file); /* what never ended is counted */
+/* Likewise of begin and end with an id (b, e, S, F): the range is of a thread of its own. */
+bool file_take_async(struct file *file, struct trace_event *event);
+void file_end_asyncs(struct file *file);
 void file_free_pairs(struct file *file);
 
 /* The forward op of a backward one, by sequence number (sequences.c). */
@@ -216,6 +276,9 @@ void file_sequences_note(struct file_sequences *sequences, const struct event *e
 /* EVENT_DEVICE() of a piece of work, when all was read. */
 #define FILE_DEVICE_CUDA 1
 uint16_t file_device(const struct file *file, uint16_t device);
+
+/* The number of a work's device. */
+uint8_t file_work_device(const struct file *file, const struct trace_event *event);
 
 void file_skip(struct file *file, uint64_t offset, enum file_skip reason);
 
@@ -243,6 +306,15 @@ void file_needless_end(struct file *file, struct file_needless_walk *walk,
                        const struct file_needless_ended *ended);
 /* Of training steps, when these are known; [NEEDLESS_WORKS]. */
 void file_needless_sum(const struct file *file, struct process_needless *sums);
+
+/* An op with a sequence number (graph.c). When all threads were ordered: where the trainer
+ * adds to the graph. */
+void file_graph_take(struct file *file, const struct trace_event *event,
+                     uint32_t thread);
+void file_graph_settle(struct file *file);
+bool file_graph_known(const struct file *file);
+/* Where the first op begins in [from, to) that adds to the graph; `to_ns` where none does. */
+int64_t file_graph_begin(const struct file *file, int64_t from_ns, int64_t to_ns);
 
 /* Marks to steps; then the phases of one as events, at most `most`. */
 MUST_CHECK int file_find_steps(struct file *file);

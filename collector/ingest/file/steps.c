@@ -7,9 +7,10 @@
  * often); without these, all of the file. Data and optimizer are their ranges; backward
  * reaches from the first to the last autograd op, whatever their thread, as long as no
  * outer op of the training thread began between; forward is what lies before a backward and
- * is none of these, back to the data or the update. An optimizer that runs a closure
+ * is none of these, back to the first op that adds to autograd's graph (graph.c), or, where
+ * the file does not tell that, to the data or the update. An optimizer that runs a closure
  * (Lightning's do) has forward and backward inside its range: it is the part after the last
- * backward.
+ * backward, and what lies between the evaluations of one that runs it several times.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -114,8 +115,8 @@ static int64_t first_start(const struct file *file)
 /* What costs time is sought in inference and evaluation too: all of it is one step. */
 static void take_whole(struct file *file)
 {
-    file->result->whole_step = !file->marked_steps && file->to_ns > file->from_ns &&
-                               add_step(file, file->from_ns, file->to_ns, 0);
+    file->result->whole_step =
+        file->to_ns > file->from_ns && add_step(file, file->from_ns, file->to_ns, 0);
 }
 
 static void infer(struct file *file)
@@ -207,6 +208,24 @@ static const struct file_mark *last_backward(const struct file *file, int64_t be
     return low > 0 ? &marks[low - 1] : NULL;
 }
 
+/* From the first backward in an optimizer's range on what is no forward is its own. */
+static void note_closure(struct file *file, const struct file_mark *mark)
+{
+    const struct file_mark *backwards = file->backwards.items;
+    const struct file_mark *last = last_backward(file, mark->end_ns), *first = last;
+
+    while (first > backwards && first[-1].start_ns >= mark->start_ns)
+        first--;
+    if (first == last || !file_graph_known(file))
+        return;
+    struct file_mark *added =
+        file_list_add(file, &file->closures, sizeof(*added), FILE_REMARK_MARKS);
+
+    if (added != NULL)
+        *added =
+            (struct file_mark){.start_ns = first->end_ns, .end_ns = last->start_ns};
+}
+
 static void split_closures(struct file *file)
 {
     struct file_mark *marks = file->marks.items;
@@ -219,6 +238,7 @@ static void split_closures(struct file *file)
         if (mark->kind != FILE_NAME_OPTIMIZER || backward == NULL ||
             backward->start_ns < mark->start_ns)
             continue;
+        note_closure(file, mark);
         mark->start_ns =
             backward->end_ns < mark->end_ns ? backward->end_ns : mark->end_ns;
         moved = true;
@@ -239,6 +259,7 @@ int file_find_steps(struct file *file)
         infer(file);
     else
         drop_unfilled(file);
+    file_graph_settle(file);
     join_backwards(file);
     split_closures(file);
     return file->out_of_memory ? -ENOMEM : 0;
@@ -261,7 +282,9 @@ void file_phases_begin(const struct file *file, struct file_phases *phases)
 
 /* One step while its time is told apart. */
 struct telling {
+    const struct file *file;
     const struct file_step *step;
+    bool forward; /* the graph has been begun since the last phase */
     struct event *events;
     uint32_t count, most;
     uint32_t waiting; /* events from here on: what may be forward */
@@ -285,6 +308,45 @@ static void put(struct telling *telling, enum event_phase phase, int64_t from_ns
                        .aux = telling->step->number};
 }
 
+/* The part of [from, to) that lies between evaluations of an optimizer's closure. */
+static void put_closures(struct telling *telling, int64_t from_ns, int64_t to_ns)
+{
+    const struct file_mark *closures = telling->file->closures.items;
+    uint32_t low = 0, high = telling->file->closures.count;
+
+    while (low < high) { /* the first that ends behind the begin */
+        uint32_t middle = low + (high - low) / 2;
+
+        if (closures[middle].end_ns > from_ns)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    if (low == telling->file->closures.count || closures[low].start_ns >= to_ns)
+        return;
+    put(telling, EVENT_PHASE_OPTIMIZER,
+        from_ns > closures[low].start_ns ? from_ns : closures[low].start_ns,
+        to_ns < closures[low].end_ns ? to_ns : closures[low].end_ns);
+    telling->waiting = telling->count;
+}
+
+/* What was in none of the marks, up to `to_ns`: the forward pass, from where it begins. */
+static void tell_between(struct telling *telling, int64_t to_ns)
+{
+    int64_t from_ns = telling->cursor_ns;
+
+    if (from_ns >= to_ns)
+        return;
+    if (!telling->forward && file_graph_known(telling->file)) {
+        int64_t begin_ns = file_graph_begin(telling->file, from_ns, to_ns);
+
+        put_closures(telling, from_ns, begin_ns);
+        from_ns = begin_ns;
+    }
+    telling->forward = telling->forward || from_ns < to_ns;
+    put(telling, EVENT_PHASE_FORWARD, from_ns, to_ns);
+}
+
 static void tell(struct telling *telling, const struct file_mark *mark)
 {
     int64_t from = mark->start_ns > telling->step->start_ns ? mark->start_ns
@@ -292,7 +354,7 @@ static void tell(struct telling *telling, const struct file_mark *mark)
     int64_t to =
         mark->end_ns < telling->step->end_ns ? mark->end_ns : telling->step->end_ns;
 
-    put(telling, EVENT_PHASE_FORWARD, telling->cursor_ns, from);
+    tell_between(telling, from);
     if (mark->kind == FILE_NAME_BACKWARD)
         telling->waiting = telling->count; /* it was */
     else if (mark->kind != FILE_NAME_ZERO_GRAD)
@@ -306,8 +368,10 @@ static void tell(struct telling *telling, const struct file_mark *mark)
         put(telling, EVENT_PHASE_OPTIMIZER, from, to);
     else if (mark->kind == FILE_NAME_BACKWARD)
         put(telling, EVENT_PHASE_BACKWARD, from, to);
-    if (mark->kind != FILE_NAME_ZERO_GRAD)
+    if (mark->kind != FILE_NAME_ZERO_GRAD) {
         telling->waiting = telling->count;
+        telling->forward = false;
+    }
     telling->cursor_ns = to > telling->cursor_ns ? to : telling->cursor_ns;
 }
 
@@ -343,7 +407,8 @@ uint32_t file_phases_step(const struct file *file, struct file_phases *phases,
                           const struct file_step *step, struct event *events,
                           uint32_t most)
 {
-    struct telling telling = {.step = step,
+    struct telling telling = {.file = file,
+                              .step = step,
                               .events = events,
                               .most = most,
                               .lost = &file->result->remarks[FILE_REMARK_MARKS],

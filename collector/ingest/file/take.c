@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ingest/file/foreign.h"
 #include "ingest/file/parts.h"
 #include "ingest/trace/args.h"
 
@@ -217,6 +218,8 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
     thread->updates += name == FILE_NAME_OPTIMIZER;
     thread->loads += name == FILE_NAME_DATA;
     thread->ops += kind == EVENT_CPU_OP;
+    if (event->has & TRACE_HAS_SEQUENCE && kind == EVENT_CPU_OP)
+        file_graph_take(file, event, (uint32_t)(thread - file->threads));
     if (file->sequences != NULL && (kind == EVENT_CPU_OP || kind == EVENT_USER_RANGE))
         file_sequences_take(file, event, (uint32_t)(thread - file->threads));
     *kept =
@@ -255,13 +258,16 @@ static uint8_t device_type(const struct file *file, const struct trace_event *ev
     static const struct {
         const char *begin;
         uint8_t type;
-    } types[] = {{"xpu", 12}, {"hpu", 15}, {"mtia", 19}, {"privateuse1", DEVICE_PRIVATE}};
+    } types[] = {
+        {"xpu", 12}, {"hpu", 15}, {"mtia", 19}, {"privateuse1", DEVICE_PRIVATE}};
     uint32_t length;
     const char *category = trace_names_get(file->names, event->category_name, &length);
 
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         if (starts(category, types[i].begin))
             return types[i].type;
+    if (event->category_name == 0 && file_is_private(file, event->pid))
+        return DEVICE_PRIVATE;
     return FILE_DEVICE_CUDA;
 }
 
@@ -335,24 +341,30 @@ static uint8_t copy_flags(const char *name)
                : way;
 }
 
+uint8_t file_work_device(const struct file *file, const struct trace_event *event)
+{
+    int64_t number = 0;
+
+    if (event->has & TRACE_HAS_DEVICE)
+        number = event->device;
+    else if (!trace_names_number(file->names, event->pid, &number))
+        number = 0;
+    return number >= 0 && number < 256 ? (uint8_t)number : 255;
+}
+
 static void take_work(struct file *file, const struct trace_event *event, uint8_t kind)
 {
     struct track_record *work = hold(file, &file->works);
     uint32_t stream = (uint32_t)event->stream, length;
-    int64_t number = 0;
+    uint16_t device =
+        EVENT_DEVICE(device_type(file, event), file_work_device(file, event));
+    int64_t number;
     uint8_t flags = 0;
 
     if (work == NULL) {
         skip(file, event, FILE_SKIP_LIMIT);
         return;
     }
-    if (event->has & TRACE_HAS_DEVICE)
-        number = event->device;
-    else if (!trace_names_number(file->names, event->pid, &number))
-        number = 0;
-    uint16_t device = EVENT_DEVICE(device_type(file, event),
-                                   number >= 0 && number < 256 ? (uint8_t)number : 255);
-
     if (!(event->has & TRACE_HAS_STREAM))
         stream = trace_names_number(file->names, event->tid, &number) ? (uint32_t)number
                                                                       : event->tid;
@@ -416,7 +428,11 @@ static void take_metadata(struct file *file, const struct trace_event *event)
     char text[256];
     uint32_t length;
 
-    if (strcmp(trace_names_get(file->names, event->name, &length), "thread_name") != 0)
+    const char *what = trace_names_get(file->names, event->name, &length);
+
+    if (strcmp(what, "process_name") == 0)
+        file_note_process(file, event);
+    if (strcmp(what, "thread_name") != 0)
         return;
     struct file_thread *thread = find_thread(file, event->pid, event->tid);
 
@@ -434,7 +450,36 @@ static bool is_legacy_op(const struct file *file, const struct trace_event *even
            0;
 }
 
-static void take_range(struct file *file, const struct trace_event *event)
+/* Without a category that we know: by what it is; false where it is nothing. */
+static bool take_plain(struct file *file, struct trace_event *event)
+{
+    const struct file_thread *thread =
+        file->role_count == 0 ? NULL : find_thread(file, event->pid, event->tid);
+
+    switch (file_plain_kind(file, event, thread == NULL ? 0 : thread->name)) {
+    case FILE_PLAIN_OP:
+        take_cpu(file, event, EVENT_CPU_OP);
+        return true;
+    case FILE_PLAIN_CALL:
+        take_cpu(file, event, EVENT_RUNTIME);
+        return true;
+    case FILE_PLAIN_WORK:
+        take_work(file, event, EVENT_KERNEL);
+        return true;
+    case FILE_PLAIN_COPY:
+        take_work(file, event, EVENT_MEMCPY);
+        return true;
+    case FILE_PLAIN_SET:
+        take_work(file, event, EVENT_MEMSET);
+        return true;
+    case FILE_PLAIN_PASSED_OVER:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void take_range(struct file *file, struct trace_event *event)
 {
     switch (event->category) {
     case TRACE_CPU_OP:
@@ -464,7 +509,7 @@ static void take_range(struct file *file, const struct trace_event *event)
     case TRACE_NO_CATEGORY:
         if (is_legacy_op(file, event))
             take_cpu(file, event, EVENT_CPU_OP);
-        else
+        else if (!take_plain(file, event))
             skip(file, event, FILE_SKIP_CATEGORY);
         return;
     case TRACE_OTHER:
@@ -473,7 +518,8 @@ static void take_range(struct file *file, const struct trace_event *event)
             return;
         }
         file->stranger = file->stranger == 0 ? event->category_name : file->stranger;
-        skip(file, event, FILE_SKIP_CATEGORY);
+        if (!file->foreign || !take_plain(file, event))
+            skip(file, event, FILE_SKIP_CATEGORY);
         return;
     default: /* copies of ranges, spans: known, and no rows */
         return;
@@ -482,9 +528,18 @@ static void take_range(struct file *file, const struct trace_event *event)
 
 static void take(struct file *file, struct trace_event *event)
 {
+    if (UNLIKELY(file->processes != NULL) && !file_is_of_process(file, event))
+        return;
     if (UNLIKELY(event->phase == 'B' || event->phase == 'E') &&
         !file_take_pair(file, event))
         return;
+    if (UNLIKELY(event->phase == 'b' || event->phase == 'e' || event->phase == 'S' ||
+                 event->phase == 'F')) {
+        if (file_take_async(file, event) && event->category == TRACE_CPU_OP)
+            event->category = TRACE_USER_ANNOTATION;
+        else if (event->phase != 'X')
+            return;
+    }
     if (UNLIKELY(event->time_ns > FILE_TIME_MAX_NS ||
                  event->time_ns < -FILE_TIME_MAX_NS)) {
         skip(file, event, FILE_SKIP_DURATION);

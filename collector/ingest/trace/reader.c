@@ -10,16 +10,12 @@
 #include <string.h>
 
 #include "ingest/trace/feed/feed.h"
+#include "ingest/trace/feed/inflater.h"
 #include "ingest/trace/parse/ahead.h"
 #include "ingest/trace/stranger.h"
 
 /* The parser leaves less than a long event and a block. */
 #define LONG_BYTES (TRACE_EVENT_BYTES_MAX + 2 * FEED_BLOCK_BYTES)
-/* Beyond this a gzip of text is no trace: real ones shrink to a tenth or a thirtieth. */
-#define RATIO_MAX 300
-/* And beyond this of it nothing is read. */
-#define BOMB_BYTES ((uint64_t)1 << 30)
-
 struct trace_reader {
     struct feed *feed;
     struct parser parser;
@@ -27,7 +23,7 @@ struct trace_reader {
     struct head head;
     struct trace_report report;
     char *long_piece; /* LONG_BYTES and zeros, when one was needed */
-    bool is_bomb;     /* given up: see BOMB_BYTES */
+    bool is_bomb;     /* given up: see INFLATER_BOMB_BYTES */
     bool is_known;    /* for a trace: read before, parts of it are left out now */
 };
 
@@ -121,6 +117,12 @@ int trace_reader_open_bytes(struct trace_reader *reader, const void *bytes, size
     return opened(reader, feed_open_bytes(reader->feed, bytes, size));
 }
 
+void trace_reader_open_source(struct trace_reader *reader,
+                              const struct trace_source *source)
+{
+    feed_open_source(reader->feed, source);
+}
+
 void trace_reader_leave_out(struct trace_reader *reader, const struct trace_hole *holes,
                             uint32_t count)
 {
@@ -157,15 +159,12 @@ static bool join(struct trace_reader *reader, struct parser_piece *piece,
     return true;
 }
 
-/* Text that no trace would be so small for, and much of it. */
 static bool is_bomb(const struct trace_reader *reader, uint64_t text_bytes)
 {
     uint64_t file_bytes, of;
 
-    if (text_bytes <= BOMB_BYTES)
-        return false;
     feed_position(reader->feed, &file_bytes, &of);
-    return text_bytes / RATIO_MAX > file_bytes;
+    return inflater_is_bomb(text_bytes, file_bytes);
 }
 
 /* 0 at the end of the file, else a negative errno. */
@@ -212,13 +211,12 @@ static void finish_report(struct trace_reader *reader)
     feed_position(reader->feed, &report->file_bytes, &of);
     report->text_bytes = feed->text_bytes;
     report->is_gzip = feed->is_gzip;
-    report->is_cut =
-        feed->is_cut || reader->is_bomb ||
-        (reader->parser.state != PARSER_END && !reader->parser.stopped);
+    report->is_cut = feed->is_cut || reader->is_bomb ||
+                     (reader->parser.state != PARSER_END && !reader->parser.stopped);
     if (feed->error[0] != '\0')
         memcpy(report->error, feed->error, sizeof(report->error));
     if (report->error[0] == '\0' && report->file_bytes > 0 &&
-        report->text_bytes / report->file_bytes > RATIO_MAX)
+        report->text_bytes / report->file_bytes > INFLATER_RATIO_MAX)
         snprintf(report->error, sizeof(report->error),
                  "inflated to %llu times its size, as no trace does%s",
                  (unsigned long long)(report->text_bytes / report->file_bytes),

@@ -19,6 +19,7 @@
 
 #include "ingest/trace/event.h"
 #include "ingest/trace/feed/hole.h"
+#include "ingest/trace/feed/source.h"
 #include "ingest/trace/names.h"
 #include "wire/attributes.h"
 
@@ -119,6 +120,10 @@ MUST_CHECK int trace_reader_open_descriptor(struct trace_reader *reader,
 /* Reads bytes that the caller keeps until the run is over. */
 MUST_CHECK int trace_reader_open_bytes(struct trace_reader *reader, const void *bytes,
                                        size_t size);
+
+/* Reads what a source gives, from the reader's own thread, until the run is over. */
+void trace_reader_open_source(struct trace_reader *reader,
+                              const struct trace_source *source);
 
 /* Of a plain file on disk these are not read; of others they may be. Offsets are then
  * as if they were not there. A file with holes was read before and is a trace, also where

@@ -18,7 +18,7 @@
 
 #define TOP 10u
 
-#define HTML_TOP         50u   /* what report_write_html() shows */
+#define HTML_TOP         50u /* what report_write_html() shows */
 #define STACK_FRAMES_MAX 64
 
 #define HISTORIES 64u /* at most; of larger folders the first files have none */
@@ -199,12 +199,11 @@ static bool is_interrupted(int code)
     return code > 128;
 }
 
-static int complain(const struct analyze_file *file, const struct file_result *result,
-                    int error)
+static int complain(const char *path, const struct file_result *result, int error)
 {
     if (error == -ECANCELED)
-        return analyze_interrupted(file->path);
-    command_complain("%.300s: %s", name_of(file->path),
+        return analyze_interrupted(path);
+    command_complain("%.300s: %s", name_of(*result->name != '\0' ? result->name : path),
                      result->error[0] != '\0' ? result->error : strerror(-error));
     return EXIT_UNREADABLE;
 }
@@ -293,34 +292,45 @@ static bool lacks_steps(struct store *store, const struct analysis *analysis,
     return true;
 }
 
+struct reading {
+    const struct analyze_options *options;
+    const struct analyze_files *files;
+    cJSON *documents, *ranks; /* NULL: printed */
+    struct store *store;      /* of one folder's ranks, or of one file */
+    uint32_t rank_count;      /* in the store, side by side */
+    uint32_t
+        part_count; /* traces that there were; below: that could be read; of the rank */
+    uint32_t read_count, wanted_count;
+};
+
 /* One file that was loaded: printed, or added to `documents`. */
-static int show(struct store *store, const struct analyze_file *file,
-                const struct file_result *result, const struct analyze_options *options,
-                cJSON *documents)
+static int show(struct reading *reading, const struct file_result *result)
 {
+    const struct analyze_options *options = reading->options;
+    struct store *store = reading->store;
     struct analysis analysis;
     cJSON *verdicts = NULL, *document;
     int error = analysis_make(store, result, &options->request, &analysis);
     int code = error == 0 ? EXIT_DONE : EXIT_UNREADABLE;
 
-    analysis.path = file->path;
+    analysis.path = result->name;
     if (error == 0 && lacks_steps(store, &analysis, &options->request)) {
         analysis_free(&analysis);
         return EXIT_UNREADABLE;
     }
     if (error == 0)
         verdicts = pass_gate(store, &analysis, options, &code);
-    if (error == 0 && documents != NULL) {
+    if (error == 0 && reading->documents != NULL) {
         document = analysis_json(&analysis);
         if (options->expression_count > 0) {
             cJSON_AddItemToObject(document, "fail_on", verdicts);
             verdicts = NULL;
         }
-        cJSON_AddItemToArray(documents, document);
+        cJSON_AddItemToArray(reading->documents, document);
     } else if (error == 0) {
         analyze_report(&analysis, options, terminal_columns());
     } else {
-        command_complain("%.300s: %s", name_of(file->path),
+        command_complain("%.300s: %s", name_of(result->name),
                          analysis.summary.head.reason != NULL &&
                                  *analysis.summary.head.reason != '\0'
                              ? analysis.summary.head.reason
@@ -346,15 +356,6 @@ static bool is_wanted(const struct file_result *result,
     return options->request.rank == SELECT_ANY || result->rank == options->request.rank;
 }
 
-struct reading {
-    const struct analyze_options *options;
-    const struct analyze_files *files;
-    cJSON *documents, *ranks; /* NULL: printed */
-    struct store *store;      /* of one folder's ranks, or of one file */
-    uint32_t rank_count;      /* in the store, side by side */
-    uint32_t read_count, wanted_count; /* files that could be read; of the rank */
-};
-
 static struct store *new_store(uint32_t files)
 {
     struct store_limits limits = {.history_bytes =
@@ -369,20 +370,36 @@ struct loaded {
     bool wanted;
 };
 
-static int read_into(struct reading *reading, const struct analyze_file *file,
-                     struct loaded *loaded)
-{
-    const struct file_result *result = &loaded->result;
-    int error =
-        analyze_files_load(reading->store, file, reading->options, &loaded->result);
+/* What the files of a folder, or of one file, turned out to be. */
+struct loadeds {
+    struct reading *reading;
+    struct loaded *list;
+    uint32_t count;
+    const char *path; /* being read */
+    int code;
+};
 
-    if (error != 0)
-        return complain(file, result, error);
+static void take_part(void *user, const struct file_result *result, int error)
+{
+    struct loadeds *loadeds = user;
+    struct reading *reading = loadeds->reading;
+    struct loaded *list = realloc(loadeds->list, (loadeds->count + 1) * sizeof(*list));
+
+    reading->part_count++;
+    if (list == NULL)
+        error = -ENOMEM;
+    else
+        loadeds->list = list;
+    if (error != 0) {
+        loadeds->code = worse(loadeds->code, complain(loadeds->path, result, error));
+        return;
+    }
+    struct loaded *loaded = &list[loadeds->count++];
+
+    *loaded = (struct loaded){*result, is_wanted(result, reading->options)};
     reading->rank_count += result->rank >= 0 && !result->is_apart;
     reading->read_count++;
-    loaded->wanted = is_wanted(result, reading->options);
     reading->wanted_count += loaded->wanted;
-    return EXIT_DONE;
 }
 
 static bool share_session(const struct analyze_files *files, uint32_t a, uint32_t b)
@@ -405,8 +422,17 @@ static void add_folder(cJSON *folders, const char *file, cJSON *ranks)
     cJSON_AddItemToArray(folders, folder);
 }
 
-/* After the last file of a folder: its ranks side by side. */
-static void show_ranks(struct reading *reading, const struct analyze_file *last)
+static bool is_last_of_session(const struct loadeds *loadeds, uint32_t at)
+{
+    for (uint32_t i = at + 1; i < loadeds->count; i++)
+        if (strcmp(loadeds->list[i].result.session, loadeds->list[at].result.session) ==
+            0)
+            return false;
+    return true;
+}
+
+/* After the last trace of a session: its ranks side by side. */
+static void show_ranks(struct reading *reading, const struct file_result *last)
 {
     struct selection whose = {.rank = SELECT_ANY};
     struct ranks_answer answer;
@@ -414,7 +440,7 @@ static void show_ranks(struct reading *reading, const struct analyze_file *last)
     (void)snprintf(whose.session, sizeof(whose.session), "%s", last->session);
     if (ranks_query(reading->store, &whose, &answer) == 0 && answer.row_count > 1) {
         if (reading->documents != NULL)
-            add_folder(reading->ranks, last->path, ranks_json(&answer));
+            add_folder(reading->ranks, last->name, ranks_json(&answer));
         else
             analyze_report_ranks(&answer);
         if (reading->options->keep->several != NULL)
@@ -423,31 +449,33 @@ static void show_ranks(struct reading *reading, const struct analyze_file *last)
     answer_free(&answer.head);
 }
 
-/* Of a folder's files all are read before one is shown: what holds a rank up is in another
- * one's. */
+/* Of a folder's files, and of what one file holds, all are read before one is shown: what
+ * holds a rank up is in another one's. */
 static int analyze_folder(struct reading *reading, const struct analyze_file *files,
                           uint32_t count)
 {
-    struct loaded *loaded = calloc(count, sizeof(*loaded));
-    int code = EXIT_DONE;
+    struct loadeds loadeds = {.reading = reading, .code = EXIT_DONE};
 
     reading->store = new_store(count);
     reading->rank_count = 0;
-    if (loaded == NULL || reading->store == NULL) {
-        store_free(reading->store);
-        free(loaded);
-        return complain(files, &(struct file_result){0}, -ENOMEM);
+    if (reading->store == NULL)
+        return complain(files->path, &(struct file_result){0}, -ENOMEM);
+    for (uint32_t i = 0; i < count && !is_interrupted(loadeds.code); i++) {
+        loadeds.path = files[i].path;
+        (void)analyze_files_load(reading->store, &files[i], reading->options, take_part,
+                                 &loadeds);
     }
-    for (uint32_t i = 0; i < count && !is_interrupted(code); i++)
-        code = worse(code, read_into(reading, &files[i], &loaded[i]));
-    for (uint32_t i = 0; i < count && !is_interrupted(code); i++)
-        if (loaded[i].wanted)
-            code = worse(code, show(reading->store, &files[i], &loaded[i].result,
-                                    reading->options, reading->documents));
-    if (reading->rank_count > 1 && !is_interrupted(code))
-        show_ranks(reading, &files[count - 1]);
+    int code = loadeds.code;
+
+    for (uint32_t i = 0; i < loadeds.count && !is_interrupted(code); i++)
+        if (loadeds.list[i].wanted)
+            code = worse(code, show(reading, &loadeds.list[i].result));
+    for (uint32_t i = 0;
+         i < loadeds.count && reading->rank_count > 1 && !is_interrupted(code); i++)
+        if (is_last_of_session(&loadeds, i))
+            show_ranks(reading, &loadeds.list[i].result);
     store_free(reading->store);
-    free(loaded);
+    free(loadeds.list);
     return code;
 }
 
@@ -474,7 +502,7 @@ static int print_documents(struct reading *reading)
                            : cJSON_DetachItemFromObject(folder, "ranks");
 
     cJSON_Delete(reading->ranks);
-    if (reading->files->count == 1) {
+    if (reading->files->count == 1 && reading->part_count <= 1) {
         document = cJSON_DetachItemFromArray(reading->documents, 0);
         cJSON_Delete(reading->documents);
     } else {
@@ -520,7 +548,7 @@ int command_analyze(const struct invocation *invocation)
         analyze_watch_signal(SIGTERM);
         analyze_watch_signal(SIGHUP);
     }
-    if (files.count > 1 && keep.html != NULL) {
+    if (keep.html != NULL) {
         keep.several = cJSON_CreateObject();
         cJSON_AddArrayToObject(keep.several, "reports");
         cJSON_AddArrayToObject(keep.several, "ranks");

@@ -28,6 +28,7 @@ struct analyze_options {
 /* The files to be read: a folder stands for the traces in it, which share a session. */
 struct analyze_file {
     char *path;
+    int32_t rank;     /* by its name among those of its folder: file_request.rank */
     char session[64]; /* "" = its own */
 };
 
@@ -62,11 +63,11 @@ void analyze_watch_signal(int number);
  * reading that it was interrupted; else 0. */
 int analyze_interrupted(const char *path);
 
-/* Loads with a line of progress on a terminal; Ctrl-C ends it with -ECANCELED. Without
- * `options` the tables by name alone. */
+/* Loads all that the file holds (file_load_each()) with a line of progress on a terminal;
+ * Ctrl-C ends it with -ECANCELED. Without `options` the tables by name alone. */
 int analyze_files_load(struct store *store, const struct analyze_file *file,
-                       const struct analyze_options *options,
-                       struct file_result *result);
+                       const struct analyze_options *options, file_on_part *on_part,
+                       void *user);
 
 /* A whole number in [low, high]; false after a line on stderr that names the flag. */
 bool analyze_read_number(const char *flag, const char *text, int64_t low, int64_t high,

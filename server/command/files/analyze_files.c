@@ -13,6 +13,7 @@
 
 #include "command/files/analyze.h"
 #include "command/terminal.h"
+#include "ingest/file/ranks.h"
 #include "wire/clock.h"
 
 #define FILES_MAX   4096u
@@ -34,7 +35,7 @@ static int add_file(struct analyze_files *files, const char *path, const char *s
     }
     struct analyze_file *file = &files->list[files->count];
 
-    file->path = strdup(path);
+    *file = (struct analyze_file){.path = strdup(path)};
     if (file->path == NULL)
         return -ENOMEM;
     snprintf(file->session, sizeof(file->session), "%s", session);
@@ -64,6 +65,25 @@ static bool is_apart(const char *path)
     return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
 }
 
+/* Of a folder's files, the newest of the list. */
+static int rank_by_names(struct analyze_files *files, uint32_t first)
+{
+    uint32_t count = files->count - first;
+    const char **names = calloc(count + 1, sizeof(*names));
+    int32_t *ranks = calloc(count + 1, sizeof(*ranks));
+    bool known = names != NULL && ranks != NULL;
+
+    for (uint32_t i = 0; known && i < count; i++)
+        names[i] = files->list[first + i].path;
+    if (known)
+        file_ranks_of_names(names, count, ranks);
+    for (uint32_t i = 0; known && i < count; i++)
+        files->list[first + i].rank = ranks[i] + 1;
+    free(names);
+    free(ranks);
+    return known ? 0 : -ENOMEM;
+}
+
 static int add_folder(struct analyze_files *files, const char *folder, int number)
 {
     struct dirent **entries;
@@ -81,7 +101,9 @@ static int add_folder(struct analyze_files *files, const char *folder, int numbe
     }
     if (count >= 0)
         free(entries);
-    return error == 0 && files->count == before ? -ENOENT : error;
+    if (error == 0 && files->count == before)
+        return -ENOENT;
+    return error == 0 ? rank_by_names(files, before) : error;
 }
 
 int analyze_files_find(struct analyze_files *files, char **words, int count,
@@ -221,12 +243,13 @@ int analyze_interrupted(const char *path)
 }
 
 int analyze_files_load(struct store *store, const struct analyze_file *file,
-                       const struct analyze_options *options,
-                       struct file_result *result)
+                       const struct analyze_options *options, file_on_part *on_part,
+                       void *user)
 {
     struct analyze_watch watching = {.path = file->path};
     struct file_request request = {.path = file->path,
                                    .twins_apart = true,
+                                   .rank = file->rank,
                                    .session =
                                        file->session[0] == '\0' ? NULL : file->session,
                                    .on_start = analyze_watch_begin,
@@ -246,12 +269,11 @@ int analyze_files_load(struct store *store, const struct analyze_file *file,
         request.on_paths = analyze_keep_paths;
         request.paths_user = options->keep;
     }
-    request.marked_steps = options == NULL; /* to be compared */
     /* Only of paths or groups is anything told that is linked. */
     request.origins = options != NULL && options->keep->stacks != NULL;
     request.link_backward = options != NULL && options->link_backward &&
                             (request.on_paths != NULL || grouped);
     analyze_watch_signal(SIGINT);
-    error = file_load(store, &request, result);
+    error = file_load_each(store, &request, on_part, user);
     return interrupted ? -ECANCELED : error;
 }

@@ -102,12 +102,15 @@ void analyze_keep_ranks(struct analyze_keep *keep, cJSON *ranks)
 
 void analyze_keep_finish(struct analyze_keep *keep, bool whole)
 {
-    int error = 0;
+    const cJSON *reports = cJSON_GetObjectItem(keep->several, "reports");
+    int count = cJSON_GetArraySize(reports), error = 0;
 
     if (keep->several == NULL)
         return;
-    if (whole && cJSON_GetArraySize(cJSON_GetObjectItem(keep->several, "reports")) > 0)
-        error = report_write_file(keep->several, REPORT_HTML, keep->html);
+    if (whole && count > 0)
+        error = report_write_file(count == 1 ? cJSON_GetArrayItem(reports, 0)
+                                             : keep->several,
+                                  REPORT_HTML, keep->html);
     if (error != 0)
         fail(keep, keep->html, error);
     cJSON_Delete(keep->several);

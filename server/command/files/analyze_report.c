@@ -27,7 +27,13 @@ static void print_head(const struct analysis *analysis, uint32_t columns)
     terminal_clean(path);
     printf("%s\n  ", strcmp(path, "-") == 0 ? "standard input" : path);
     terminal_count(file->events);
-    printf(" events, %.3f s", (double)file->span_ns / 1e9);
+    if (file->span_ns < 1000000) {
+        fputs(" events, ", stdout);
+        terminal_ms((double)file->span_ns, 0);
+        fputs(" ms", stdout);
+    } else {
+        printf(" events, %.3f s", (double)file->span_ns / 1e9);
+    }
     if (analysis->summary.head.rank >= 0)
         printf(", rank %d", analysis->summary.head.rank);
     for (uint32_t i = 0; i < gpu->device_count; i++)
@@ -37,31 +43,37 @@ static void print_head(const struct analysis *analysis, uint32_t columns)
     /* All below is to be read with it. */
     if (file->error[0] != '\0')
         terminal_wrapped("  Note: ", file->error, 8, columns);
+    if (file_rank_text(file->rank_from) != NULL)
+        terminal_wrapped("  Note: ", file_rank_text(file->rank_from), 8, columns);
+}
+
+static void print_phase(const char *name, double ns, double share, uint32_t columns)
+{
+    printf("  %-14s", name);
+    terminal_ms(ns, 9);
+    printf(" ms %5.1f %%", 100 * share);
+    terminal_bar(share, columns - 40);
+    putchar('\n');
 }
 
 static void print_phases(const struct steps_summary *train, uint32_t columns)
 {
     static const char *const names[] = {"data loading", "forward", "backward",
                                         "optimizer"};
+    double rest_ns = train->mean_ns;
     bool known = false;
 
     for (int i = 0; i < EVENT_PHASES; i++) {
         if (isnan(train->phase_share[i]))
             continue;
         known = true;
-        printf("  %-14s", names[i]);
-        terminal_ms(train->phase_ns[i], 9);
-        printf(" ms %5.1f %%", 100 * train->phase_share[i]);
-        terminal_bar(train->phase_share[i], columns - 40);
-        putchar('\n');
+        rest_ns -= train->phase_ns[i];
+        print_phase(names[i], train->phase_ns[i], train->phase_share[i], columns);
     }
-    if (!isnan(train->other_share)) {
-        printf("  %-14s", "other");
-        terminal_ms(train->other_ns, 9);
-        printf(" ms %5.1f %%", 100 * train->other_share);
-        terminal_bar(train->other_share, columns - 40);
-        putchar('\n');
-    }
+    if (!isnan(train->other_share))
+        print_phase("other", train->other_ns, train->other_share, columns);
+    else if (known && rest_ns > train->mean_ns / 200)
+        print_phase("in no phase", rest_ns, rest_ns / train->mean_ns, columns);
     if (!known)
         puts("  phases are not known: the trace names no data loading, backward or "
              "optimizer");
@@ -442,7 +454,7 @@ static void put_word(const char *text)
     putchar('\'');
 }
 
-/* How to look at that step, to be copied. `cut` knows steps that the file numbers itself. */
+/* How to look at that step, to be copied. */
 static void print_cut(const struct analysis *analysis, long long step)
 {
     char clean[4096];
@@ -450,9 +462,8 @@ static void print_cut(const struct analysis *analysis, long long step)
 
     (void)snprintf(clean, sizeof(clean), "%s", analysis->path);
     terminal_clean(clean);
-    if (analysis->file->inferred_steps || analysis->file->whole_step ||
-        stat(analysis->path, &status) != 0 || !S_ISREG(status.st_mode) ||
-        strcmp(analysis->path, clean) != 0)
+    if (analysis->file->whole_step || stat(analysis->path, &status) != 0 ||
+        !S_ISREG(status.st_mode) || strcmp(analysis->path, clean) != 0)
         return;
     fputs("  The trace of one step:\n  trainglass cut ", stdout);
     put_word(clean);

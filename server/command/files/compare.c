@@ -83,30 +83,49 @@ end:
     return document;
 }
 
-/* NULL after a line; with *interrupted the caller's to say. */
+/* The first trace of a file, of several the rank that is asked for. */
+struct choice {
+    const struct analysis_request *request;
+    struct file_result chosen, refused;
+    bool found;
+};
+
+static void choose(void *user, const struct file_result *result, int error)
+{
+    struct choice *choice = user;
+    int32_t rank = choice->request->rank;
+
+    if (error != 0)
+        choice->refused = *result;
+    if (error != 0 || choice->found || (rank != SELECT_ANY && result->rank != rank))
+        return;
+    choice->chosen = *result;
+    choice->found = true;
+}
+
+/* NULL after a line; with *interrupted the caller's to say, as that there is no such rank. */
 static cJSON *read_trace(const struct analyze_file *file,
                          const struct analysis_request *request, int *interrupted)
 {
     struct store_limits limits = {.history_bytes = ANALYZE_HISTORY_BYTES};
     struct store *store = store_new(&limits);
-    struct file_result result = {0};
+    struct choice choice = {.request = request};
     struct analysis analysis;
     cJSON *document = NULL;
-    int error =
-        store == NULL ? -ENOMEM : analyze_files_load(store, file, NULL, &result);
-    bool other_rank = error == 0 && request->rank != SELECT_ANY &&
-                      result.rank != request->rank; /* the caller's to say */
+    int error = store == NULL ? -ENOMEM
+                              : analyze_files_load(store, file, NULL, choose, &choice);
 
-    if (error == 0 && !other_rank) {
-        error = analysis_make(store, &result, request, &analysis);
-        analysis.path = file->path;
+    if (error == 0 && choice.found) {
+        error = analysis_make(store, &choice.chosen, request, &analysis);
+        analysis.path = choice.chosen.name;
         if (error == 0)
             document = analysis_document(&analysis);
         analysis_free(&analysis);
     }
     if (error != 0 && error != -ECANCELED) /* else the caller says it */
         command_complain("%.300s: %s", file->path,
-                         result.error[0] != '\0' ? result.error : strerror(-error));
+                         choice.refused.error[0] != '\0' ? choice.refused.error
+                                                         : strerror(-error));
     *interrupted = error == -ECANCELED ? error : 0;
     store_free(store);
     return document;
@@ -177,8 +196,12 @@ static bool ends_with(const char *text, const char *end)
 /* Nobody gives a run such a name. */
 static bool looks_like_a_file(const char *word)
 {
-    return strchr(word, '/') != NULL || ends_with(word, ".json") ||
-           ends_with(word, ".gz");
+    static const char *const ends[] = {".json", ".gz", ".tgz", ".tar", ".zip"};
+    bool ends_so = false;
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        ends_so = ends_so || ends_with(word, ends[i]);
+    return ends_so || strchr(word, '/') != NULL;
 }
 
 static bool is_one_of(const char *bytes, unsigned char byte)

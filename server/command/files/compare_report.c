@@ -18,7 +18,13 @@ static void print_difference(double ms, int width)
 {
     double size = fabs(ms);
 
-    printf("%+*.*f", width, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 3, ms);
+    printf("%+*.*f", width,
+           size >= 1000                 ? 0
+           : size >= 100                ? 1
+           : size >= 1                  ? 2
+           : size >= 0.001 || size == 0 ? 3
+                                        : 6,
+           ms);
 }
 
 /* Ten characters; of what is many times as much, how many. */
@@ -72,6 +78,21 @@ static void print_part(const char *name, const cJSON *part, uint32_t columns)
     putchar('\n');
 }
 
+/* Is there anything below a device's heading? */
+static bool has_rows(const cJSON *device)
+{
+    const cJSON *use;
+
+    cJSON_ArrayForEach(use, device)
+    {
+        double before = NUMBER(use, "base_ms"), after = NUMBER(use, "ms");
+
+        if (!isnan(before) && !isnan(after) && (before > 0 || after > 0))
+            return true;
+    }
+    return false;
+}
+
 static void print_steps(const cJSON *other, uint32_t columns)
 {
     const cJSON *step = MEMBER(other, "step_ms"), *phase, *device, *use;
@@ -89,6 +110,8 @@ static void print_steps(const cJSON *other, uint32_t columns)
                    phase, columns);
     cJSON_ArrayForEach(device, MEMBER(other, "gpu"))
     {
+        if (!has_rows(device) && !has_rows(MEMBER(device, "idle")))
+            continue;
         printf("\n%s, per step\n", TEXT(device, "device"));
         cJSON_ArrayForEach(use, device)
         {

@@ -13,6 +13,7 @@
 
 #include "command/command.h"
 #include "command/files/analyze.h"
+#include "command/files/cut_steps.h"
 #include "ingest/trace/scan/words.h"
 #include "query/window.h"
 
@@ -206,12 +207,30 @@ static void tell(const struct cut_request *request, const struct cut_output *out
                      (unsigned long long)result->events, (double)output->bytes / 1e6);
 }
 
+/* By numbers that the file does not write, but analyze prints. */
+static int cut_found_steps(struct cut_request *request, struct cut_output *output,
+                           struct cut_result *result)
+{
+    struct window steps = {.kind = WINDOW_STEPS, .a = request->a, .b = request->b};
+    int error =
+        cut_steps_find(request->path, &steps, result->error, sizeof(result->error));
+
+    if (error != 0)
+        return error;
+    request->range = CUT_TIME;
+    request->a = steps.a;
+    request->b = steps.b;
+    return cut_write(request, output, result);
+}
+
 /* The exit code, and a line where it is not 0. */
-static int cut(const struct cut_request *request, const char *path,
-               struct cut_output *output)
+static int cut(struct cut_request *request, const char *path, struct cut_output *output)
 {
     struct cut_result result;
     int error = cut_write(request, output, &result);
+
+    if (error == -ESRCH)
+        error = cut_found_steps(request, output, &result);
     int interrupted = analyze_interrupted(request->path);
 
     if (interrupted != 0)

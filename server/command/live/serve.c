@@ -88,6 +88,11 @@ static bool is_unwanted(void)
             sigismember(&pending, SIGHUP));
 }
 
+static void complain_unread(const char *name, const char *reason)
+{
+    command_complain("%.300s: %s", name, reason);
+}
+
 static void fill_options(struct serve_options *serve, const struct options *options,
                          const char *state, const char *windows)
 {
@@ -105,6 +110,7 @@ static void fill_options(struct serve_options *serve, const struct options *opti
         .history_bytes = (uint64_t)options_number(options, OPTION_HISTORY),
         .upload_bytes_max = (uint64_t)options_number(options, OPTION_UPLOAD_MAX),
         .runs_max = (uint32_t)options_number(options, OPTION_RUNS),
+        .on_unread = complain_unread,
         .is_unwanted = is_unwanted,
     };
 }
@@ -159,9 +165,7 @@ static int serve_until_end(const struct invocation *invocation,
     if (error == -ECANCELED)
         return EXIT_DONE; /* as later */
     if (error != 0) {
-        if (error == -ENODATA)
-            command_complain("%s", reason);
-        else
+        if (error != -ENODATA) /* else each file was complained of */
             command_complain("cannot serve at %s:%u: %s", options->bind, options->port,
                              reason);
         snprintf(line, sizeof(line), "%s%s\n", error == -EADDRINUSE ? "taken: " : "",
@@ -188,7 +192,8 @@ static int serve_files(const struct invocation *invocation,
     int code = EXIT_UNREADABLE;
 
     for (uint32_t i = 0; list != NULL && i < files.count; i++)
-        list[i] = (struct serve_file){files.list[i].path, files.list[i].session};
+        list[i] = (struct serve_file){files.list[i].path, files.list[i].session,
+                                      files.list[i].rank};
     options->files = list;
     options->file_count = files.count;
     if (error != 0)

@@ -44,13 +44,14 @@ export function build_uploads(actions, state_of) {
 }
 
 export function render_uploads(state) {
-  const files = (state.traces?.traces ?? []).filter((file) => file.uploaded);
+  const files = (state.traces?.traces ?? []).filter((file) => file.uploaded || file.error);
   const button = (act, text) => el("button", { type: "button", class: "plain", dataset: { act } }, text);
   set_hidden($("upload-list"), files.length === 0);
   keyed($("upload-list"), files, (file) => file.id, () => el("li", {}, el("span"), button("show", "Show"), el("a", { class: "plain", download: "" }, "Download"), button("remove", "Remove")), (node, file) => {
     const [text, show, save, remove] = node.children;
-    set_text(text, `${file.name}: uploaded, ${bytes(file.bytes)}, ${plural(file.events, "event")}`);
-    set_hidden(show, file.session === state.session);
+    set_text(text, file.error ? `${file.name} could not be read: ${file.error}` : `${file.name}: uploaded, ${bytes(file.bytes)}, ${plural(file.events, "event")}`);
+    set_hidden(show, Boolean(file.error) || file.session === state.session);
+    for (const one of [save, remove]) set_hidden(one, Boolean(file.error));
     set_attribute(save, "href", `api/traces/${encodeURIComponent(file.id)}`);
     for (const one of [show, remove]) {
       one.dataset.id = file.id;

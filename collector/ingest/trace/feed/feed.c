@@ -144,6 +144,11 @@ int feed_open_bytes(struct feed *feed, const void *bytes, size_t size)
     return 0;
 }
 
+void feed_open_source(struct feed *feed, const struct trace_source *source)
+{
+    fill_open_source(&feed->fill, source);
+}
+
 /* One block; 1, 0 at the end, or a negative errno. */
 static int fill_next(struct feed *feed, struct feed_block *block)
 {

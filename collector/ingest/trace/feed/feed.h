@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "ingest/trace/feed/hole.h"
+#include "ingest/trace/feed/source.h"
 #include "ingest/trace/scan/scan.h"
 #include "wire/attributes.h"
 
@@ -75,6 +76,7 @@ void feed_set_holes(struct feed *feed, const struct trace_hole *holes, uint32_t 
 MUST_CHECK int feed_open(struct feed *feed, const char *path);
 MUST_CHECK int feed_open_descriptor(struct feed *feed, int descriptor);
 MUST_CHECK int feed_open_bytes(struct feed *feed, const void *bytes, size_t size);
+void feed_open_source(struct feed *feed, const struct trace_source *source);
 
 /* 1 and a block, valid until the next but one call; 0 at the end; -ECANCELED, or an
  * error of what is not worth reading. After a failed read the blocks that came before

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ingest/trace/feed/magic.h"
+
 #define IN_BYTES ((size_t)256 * 1024)
 /* A pipe of 64 KiB makes both ends wait for each other; beyond the user's limit it stays
  * as it is. */
@@ -104,6 +106,11 @@ void fill_open_bytes(struct fill *fill, const void *bytes, size_t size)
     atomic_store_explicit(&fill->file_size, size, memory_order_relaxed);
 }
 
+void fill_open_source(struct fill *fill, const struct trace_source *source)
+{
+    fill->source = *source;
+}
+
 /* Until there is something to read; -ECANCELED when it is no longer wanted. */
 static int wait_readable(struct fill *fill)
 {
@@ -118,11 +125,23 @@ static int wait_readable(struct fill *fill)
     return -ECANCELED;
 }
 
+/* What is read is counted as it lies in the file: bombs are told by it. */
+static ssize_t read_source(struct fill *fill, void *to, size_t size)
+{
+    uint64_t packed_bytes = 0;
+    ssize_t got = fill->source.read(fill->source.user, to, size, &packed_bytes);
+
+    atomic_fetch_add_explicit(&fill->file_bytes, packed_bytes, memory_order_relaxed);
+    return got;
+}
+
 /* Bytes read, 0 at the end, or a negative errno. */
 static ssize_t read_some(struct fill *fill, void *to, size_t size)
 {
     ssize_t got;
 
+    if (fill->source.read != NULL)
+        return read_source(fill, to, size);
     if (fill->has_size && size > fill->bytes_left)
         size = (size_t)fill->bytes_left;
     if (fill->descriptor < 0) {
@@ -159,9 +178,14 @@ static void stop_at(struct fill *fill, ssize_t got)
     fill->at_end = true;
     if (got >= 0)
         return;
-    fill->error = (int)got;
+    /* -EBADMSG is of what is no trace: of damage what came before counts. */
+    fill->error = got == -EBADMSG ? -EIO : (int)got;
     fill->report.is_cut = true;
-    say(fill, "reading failed: %s", strerror((int)-got));
+    say(fill, "reading failed: %s",
+        got == -EBADMSG   ? "the archive is damaged here, or cut"
+        : got == -EFBIG   ? "it inflates to more than 300 times its size"
+        : got == -ENOTSUP ? "it is encrypted, or packed by another method than deflate"
+                          : strerror((int)-got));
 }
 
 /* More into `in`, behind what is left there; at least `wanted` bytes unless it ends. */
@@ -180,57 +204,15 @@ static void read_in(struct fill *fill, size_t wanted)
     }
 }
 
-struct magic {
-    uint8_t length;
-    const char *bytes, *sentence;
-};
-
-static const struct magic refused[] = {
-    {4, "PK\3\4",
-     "is a zip archive: unpack it first (unzip -p FILE | trainglass analyze -)"},
-    {4, "\x28\xb5\x2f\xfd",
-     "is zstd: unpack it first (zstdcat FILE | trainglass analyze -)"},
-    {6,
-     "\xfd"
-     "7zXZ\0",
-     "is xz: unpack it first (xzcat FILE | trainglass analyze -)"},
-    {3, "BZh", "is bzip2: unpack it first (bzcat FILE | trainglass analyze -)"},
-    {2, "\x1f\x8b",
-     "is gzip within gzip: unpack it first (zcat FILE | trainglass analyze -)"},
-    {23, "version https://git-lfs",
-     "is a pointer of Git LFS, not the file itself: git lfs pull"},
-    {9, "<!DOCTYPE", "is a page of HTML, as a failed download leaves it"},
-    {5, "<html",
-     "is a page of HTML, such as export_memory_timeline() of torch.profiler writes"},
-    {2, "\x80\4",
-     "is a pickle, as torch writes memory snapshots: its memory_viz shows those"},
-    {2, "\x80\5",
-     "is a pickle, as torch writes memory snapshots: its memory_viz shows those"},
-    {15, "SQLite format 3",
-     "is an SQLite database, such as Nsight Systems exports: traces of torch.profiler "
-     "are "
-     "read here"},
-    {4, "\xff\xfe\0\0", "is UTF-32: convert it first (iconv -f UTF-32 -t UTF-8 FILE)"},
-    {4, "\0\0\xfe\xff", "is UTF-32: convert it first (iconv -f UTF-32 -t UTF-8 FILE)"},
-    {2, "\xff\xfe", "is UTF-16: convert it first (iconv -f UTF-16 -t UTF-8 FILE)"},
-    {2, "\xfe\xff", "is UTF-16: convert it first (iconv -f UTF-16 -t UTF-8 FILE)"},
-    {2, "{\0", "is UTF-16: convert it first (iconv -f UTF-16LE -t UTF-8 FILE)"},
-    {2, "[\0", "is UTF-16: convert it first (iconv -f UTF-16LE -t UTF-8 FILE)"},
-    {2, "\0{", "is UTF-16: convert it first (iconv -f UTF-16BE -t UTF-8 FILE)"},
-    {2, "\0[", "is UTF-16: convert it first (iconv -f UTF-16BE -t UTF-8 FILE)"},
-};
-
-/* What kind of file it is, by its first bytes, also within gzip. */
+/* What is no trace by its first bytes, also within gzip. */
 static int refuse(struct fill *fill, const void *bytes, size_t length)
 {
-    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        if (length < refused[i].length ||
-            memcmp(bytes, refused[i].bytes, refused[i].length) != 0)
-            continue;
-        say(fill, "%s", refused[i].sentence);
-        return -EBADMSG;
-    }
-    return 0;
+    const char *sentence = magic_sentence(bytes, length);
+
+    if (sentence == NULL)
+        return 0;
+    say(fill, "%s", sentence);
+    return -EBADMSG;
 }
 
 static bool is_gzip(const struct fill *fill)

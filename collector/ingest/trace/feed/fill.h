@@ -5,15 +5,17 @@
 #include <stdatomic.h>
 
 #include "ingest/trace/feed/feed.h"
-#include "ingest/trace/feed/inflater.h"
 #include "ingest/trace/feed/hole.h"
+#include "ingest/trace/feed/inflater.h"
+#include "ingest/trace/feed/source.h"
 
 struct fill {
-    int descriptor; /* -1: `bytes` */
+    int descriptor; /* -1: `source`, or `bytes` */
     bool is_ours;   /* to be closed */
     bool may_wait;  /* a pipe, a terminal: wait for it and for `wake` at once */
     bool looked;    /* at the first bytes */
     bool at_end;
+    struct trace_source source;
     const uint8_t *bytes;
     uint64_t bytes_left; /* of `bytes`, or of the file's size when it was opened */
     bool has_size;
@@ -40,6 +42,7 @@ void fill_close(struct fill *fill);
 MUST_CHECK int fill_open_path(struct fill *fill, const char *path);
 MUST_CHECK int fill_open_descriptor(struct fill *fill, int descriptor);
 void fill_open_bytes(struct fill *fill, const void *bytes, size_t size);
+void fill_open_source(struct fill *fill, const struct trace_source *source);
 
 /* Up to FEED_BLOCK_BYTES; 1, 0 when nothing is left, or a negative errno. */
 MUST_CHECK int fill_block(struct fill *fill, char *bytes, uint32_t *length);

@@ -6,15 +6,28 @@
 
 struct inflater {
     struct inflate_state state;
+    uint32_t format; /* ISAL_GZIP or ISAL_DEFLATE */
 };
 
-struct inflater *inflater_new(void)
+static struct inflater *make(uint32_t format)
 {
     struct inflater *inflater = calloc(1, sizeof(*inflater));
 
-    if (inflater != NULL)
-        inflater_again(inflater);
+    if (inflater == NULL)
+        return NULL;
+    inflater->format = format;
+    inflater_again(inflater);
     return inflater;
+}
+
+struct inflater *inflater_new(void)
+{
+    return make(ISAL_GZIP);
+}
+
+struct inflater *inflater_new_deflate(void)
+{
+    return make(ISAL_DEFLATE);
 }
 
 void inflater_free(struct inflater *inflater)
@@ -25,7 +38,7 @@ void inflater_free(struct inflater *inflater)
 void inflater_again(struct inflater *inflater)
 {
     isal_inflate_init(&inflater->state);
-    inflater->state.crc_flag = ISAL_GZIP;
+    inflater->state.crc_flag = inflater->format;
 }
 
 enum inflater_result inflater_run(struct inflater *inflater, struct inflater_io *io)

@@ -9,16 +9,25 @@ struct inflater {
     z_stream stream;
 };
 
-struct inflater *inflater_new(void)
+static struct inflater *make(int window_bits)
 {
     struct inflater *inflater = calloc(1, sizeof(*inflater));
 
-    if (inflater != NULL &&
-        inflateInit2(&inflater->stream, MAX_WBITS + GZIP_ONLY) != Z_OK) {
+    if (inflater != NULL && inflateInit2(&inflater->stream, window_bits) != Z_OK) {
         free(inflater);
         return NULL;
     }
     return inflater;
+}
+
+struct inflater *inflater_new(void)
+{
+    return make(MAX_WBITS + GZIP_ONLY);
+}
+
+struct inflater *inflater_new_deflate(void)
+{
+    return make(-MAX_WBITS);
 }
 
 void inflater_free(struct inflater *inflater)

@@ -373,12 +373,46 @@ static bool step_start(struct parser *parser)
     return true;
 }
 
+/* Behind a document with events another one is another trace, as where files were joined to
+ * one: nothing of it is read. Behind one without events it is the trace. */
+static void meet_document(struct parser *parser)
+{
+    unsigned long long at = parser->offset + parser->pos;
+
+    if (!parser->has_events) {
+        parser->state = PARSER_START;
+        return;
+    }
+    if (parser->report->error[0] == '\0')
+        snprintf(
+            parser->report->error, sizeof(parser->report->error),
+            "a second document begins at byte %llu: it is not read, as one file is "
+            "one trace; give each a file of its own",
+            at);
+    parser->is_over = true;
+}
+
 static bool step_end(struct parser *parser)
 {
-    while (parser_is_space(parser->text[parser->pos]))
+    const char *text = parser->text;
+
+    while (parser_is_space(text[parser->pos]))
         parser->pos++;
-    if (parser->pos >= parser->length)
+    if (parser->pos >= parser->length || parser->is_over) {
+        parser->pos = parser->length;
         return false;
+    }
+    enum parser_result event = text[parser->pos] == '{'
+                                   ? parser_begins_lines(parser, parser->pos)
+                                   : PARSER_BAD;
+
+    if (event == PARSER_MORE && !parser->last)
+        return false;
+    if (text[parser->pos] == '[' ||
+        (text[parser->pos] == '{' && event != PARSER_DONE)) {
+        meet_document(parser);
+        return true;
+    }
     note(parser, "something stands behind the end");
     seek_behind(parser, parser->pos);
     return true;

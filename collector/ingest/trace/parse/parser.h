@@ -52,6 +52,7 @@ struct parser {
     bool leap_in_string;
     bool has_events; /* a list of events was seen */
     bool is_lines;   /* events without a list around them, as in JSON Lines */
+    bool is_over;    /* a second document began: nothing more is read */
     bool stopped;    /* by the callback, or out of memory */
     int error;       /* negative errno */
 

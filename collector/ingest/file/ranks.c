@@ -1,0 +1,118 @@
+#include "ingest/file/ranks.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define RANK_MAX 99999 /* what is longer is a process id or a time */
+
+/* The number behind a word that begins at `at`; -1 where none stands there. */
+static int32_t number_behind(const char *at)
+{
+    char *end;
+
+    at += strspn(at, "-_=. ");
+    if (!isdigit((unsigned char)*at))
+        return -1;
+    long number = strtol(at, &end, 10);
+
+    return number <= RANK_MAX && end - at <= 5 ? (int32_t)number : -1;
+}
+
+/* Not within another word: "frank1" has no rank, "traceRank1" has. */
+static bool begins_word(const char *text, const char *at)
+{
+    return at == text || !isalpha((unsigned char)at[-1]) ||
+           (isupper((unsigned char)at[0]) && islower((unsigned char)at[-1]));
+}
+
+static int32_t rank_in(const char *text)
+{
+    static const char *const words[] = {"rank", "worker", "tp"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        int32_t found = -1;
+
+        for (const char *at = text; (at = strcasestr(at, words[i])) != NULL; at++) {
+            int32_t number = number_behind(at + strlen(words[i]));
+
+            if (number >= 0 && begins_word(text, at))
+                found = number;
+        }
+        if (found >= 0)
+            return found;
+    }
+    return -1;
+}
+
+/* The last part of a path, or the one before it. */
+static int32_t rank_in_part(const char *begin, size_t length)
+{
+    char part[256];
+
+    if (length >= sizeof(part))
+        return -1;
+    memcpy(part, begin, length);
+    part[length] = '\0';
+    return rank_in(part);
+}
+
+int32_t file_rank_of_name(const char *path)
+{
+    const char *base = strrchr(path, '/'), *folder = base;
+
+    if (base == NULL)
+        return rank_in_part(path, strlen(path));
+    int32_t rank = rank_in_part(base + 1, strlen(base + 1));
+
+    if (rank >= 0)
+        return rank;
+    while (folder > path && folder[-1] != '/')
+        folder--;
+    return rank_in_part(folder, (size_t)(base - folder));
+}
+
+/* The process id in a name of dynolog's; -1 where it is none. */
+static int64_t dynolog_pid(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash == NULL ? path : slash + 1, *at = base;
+    char *end;
+
+    if (strncmp(base, "libkineto", 9) != 0)
+        return -1;
+    at += strcspn(at, "0123456789");
+    int64_t pid = strtoll(at, &end, 10);
+
+    return end == at ? -1 : pid;
+}
+
+static bool are_dynologs(const char *const *paths, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = 0; j < i; j++)
+            if (dynolog_pid(paths[i]) == dynolog_pid(paths[j]))
+                return false; /* one process several times */
+    return count > 1 && dynolog_pid(paths[0]) >= 0 && dynolog_pid(paths[1]) >= 0;
+}
+
+void file_ranks_of_names(const char *const *paths, uint32_t count, int32_t *ranks)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < count; i++) {
+        ranks[i] = file_rank_of_name(paths[i]);
+        any = any || ranks[i] >= 0;
+    }
+    if (any || !are_dynologs(paths, count))
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t pid = dynolog_pid(paths[i]);
+
+        ranks[i] = pid < 0 ? -1 : 0;
+        for (uint32_t j = 0; pid >= 0 && j < count; j++)
+            ranks[i] += dynolog_pid(paths[j]) >= 0 && dynolog_pid(paths[j]) < pid;
+    }
+}

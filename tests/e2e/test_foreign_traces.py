@@ -1,0 +1,125 @@
+"""Files of other producers: each is named, with what of it can still be shown."""
+import cProfile
+import json
+import pathlib
+
+from harness import TrainglassTest, main
+
+
+def event(name, category, start, length, pid=1, tid=1, **args):
+    one = {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": start, "dur": length, "args": args}
+    return one if category is None else {**one, "cat": category}
+
+
+def named(what, pid, name, tid=0):
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def half(phase, name, start, category="cpu_op", **more):
+    return {"ph": phase, "cat": category, "name": name, "pid": 1, "tid": 1, "ts": start, **more}
+
+
+HOROVOD = [{"ph": phase, "name": name, "pid": 1, "ts": start} for phase, name, start in (
+    ("B", "NEGOTIATE_ALLREDUCE", 1), ("E", "", 10), ("B", "ALLREDUCE", 11), ("E", "", 20))]
+JAX = [named("process_name", 3, "/device:GPU:1"), named("thread_name", 3, "Stream #13", 13),
+       named("thread_name", 3, "XLA Modules", 20), named("process_name", 7, "/host:CPU"),
+       event("fusion_1", None, 100, 40, 3, 13), event("MemcpyD2H", None, 150, 10, 3, 13),
+       event("jit_f", None, 100, 60, 3, 20), event("PjitFunction(f)", None, 0, 90, 7, 8)]
+ASCEND = [named("process_name", 1, "Python"), named("process_name", 2, "CANN"),
+          named("process_name", 3, "Ascend Hardware"), named("process_name", 4, "Overlap Analysis"),
+          event("ProfilerStep#4", None, 0, 1000), event("aten::mm", None, 10, 100),
+          event("AscendCL@aclnnMatmul", None, 20, 30, 2),
+          event("MatMulV2", None, 200, 300, 3, 5, **{"Task Type": "AI_CORE", "Stream Id": 5}),
+          event("EVENT_WAIT", None, 500, 300, 3, 5, **{"Task Type": "EVENT_WAIT", "Stream Id": 5}),
+          event("Computing", None, 200, 300, 4)]
+
+
+class ForeignTraces(TrainglassTest):
+    def write(self, name, content):
+        path = pathlib.Path(self.folder, name)
+        path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+        return path
+
+    def answer(self, content):
+        done = self.trainglass("analyze", self.write("trace.json", content), "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def rows(self, answer, device="cpu"):
+        return {row["name"]: (row["kind"], row["count"], row["total_ms"], row["self_ms"])
+                for row in answer["ops"][device]}
+
+    def test_the_producer_is_named_and_its_ranges_are_shown(self):
+        for producer, content in (
+                ("Chrome's DevTools", {"metadata": {}, "traceEvents": [
+                    event("RunTask", "disabled-by-default-devtools.timeline", 0, 50),
+                    event("FunctionCall", "devtools.timeline", 10, 30)]}),
+                ("viztracer", {"traceEvents": [event("main", "FEE", 0, 50), event("f", "FEE", 10, 30)],
+                               "viztracer_metadata": {}}),
+                ("Ray", [event("task::train", "task:execute", 0, 50),
+                         event("get", "task:deserialize", 10, 30)]),
+                ("ONNX Runtime", [event("model_run", "Session", 0, 50),
+                                  event("MatMul_kernel_time", "Node", 10, 30)]),
+                ("TensorFlow", {"traceEvents": [event("MatMul", "Op", 0, 50),
+                                                event("Relu", "Op", 10, 30)]})):
+            answer = self.answer(content)
+            self.assertIn(f"is a trace of {producer}, not of PyTorch", answer["error"])
+            self.assertEqual(sorted(row[2:] for row in self.rows(answer).values()),
+                             [(0.03, 0.03), (0.05, 0.02)])
+        self.assertIn("Horovod", self.answer(HOROVOD)["error"])
+
+    def test_devices_of_xprof_are_devices_and_their_sums_are_not_counted_twice(self):
+        answer = self.answer({"traceEvents": JAX})
+        self.assertIn("XProf", answer["error"])
+        self.assertEqual(self.rows(answer, "cuda"), {"fusion_1": ("kernel", 1, 0.04, 0.04),
+                                                     "MemcpyD2H": ("memcpy", 1, 0.01, 0.01)})
+        self.assertEqual([(one["device"], one["busy_ms"]) for one in answer["gpu"]],
+                         [("cuda:1", 0.05)])
+
+    def test_events_without_a_category_are_read_by_what_they_are(self):
+        answer = self.answer(ASCEND)
+        self.assertEqual((answer["error"], answer["steps"], answer["skipped"]["count"]), (None, 1, 0))
+        self.assertEqual(self.rows(answer), {"aten::mm": ("op", 1, 0.1, 0.1),
+                                             "AscendCL@aclnnMatmul": ("runtime", 1, 0.03, 0.03)})
+        self.assertEqual(self.rows(answer, "cuda"), {"MatMulV2": ("kernel", 1, 0.3, 0.3)})
+
+    def test_begins_and_ends_of_one_id_are_ranges(self):
+        answer = self.answer([
+            event("aten::mm", "cpu_op", 0, 100),
+            half("b", "c10d::allreduce_", 50, id="0x1"), half("b", "outer", 55, id=2),
+            half("e", "c10d::allreduce_", 250, id="0x1"), half("e", "outer", 300, id=2),
+            half("S", "old", 60, "user_annotation", id="0x3"),
+            half("F", "old", 70, "user_annotation", id="0x3"), half("e", "outer", 310, id=9)])
+        self.assertEqual(self.rows(answer), {
+            "aten::mm": ("op", 1, 0.1, 0.1), "c10d::allreduce_": ("range", 1, 0.2, 0),
+            "outer": ("range", 1, 0.245, 0), "old": ("range", 1, 0.01, 0)})
+        self.assertEqual(answer["skipped"]["count"], 1)
+
+    def test_what_is_no_json_is_named(self):
+        profile = cProfile.Profile()
+        profile.runcall(sorted, [2, 1])
+        path = pathlib.Path(self.folder, "stats")
+        profile.dump_stats(path)
+        xspace = b"\n\x80\x02\x08\x01\x12\x0d/host:CPU" + bytes(200)
+        for name, content, what in (
+                ("a", path.read_bytes(), "cProfile"), ("b", xspace, "XProf"),
+                ("c", b"\n\x20\x1a\x04abcd\x40\x05" + bytes(200), "Perfetto"),
+                ("d.nsys-rep", bytes(range(200)), "Nsight Systems"),
+                ("e.pickle", b"\x80\x04\x95" + bytes(99), "memory_viz"),
+                ("f.pt", b"\x80\x02\x8a" + bytes(99), "torch.save()")):
+            done = self.trainglass("analyze", self.write(name, content))
+            self.assertEqual(done.returncode, 3)
+            self.assertIn(what, done.stderr)
+        answer = self.answer(b"\n\n" + json.dumps([event("aten::mm", "cpu_op", 0, 1)]).encode())
+        self.assertIsNone(answer["error"])
+
+    def test_times_of_nanoseconds_are_not_shown_as_nothing(self):
+        path = self.write("short.json", [event("aten::a", "cpu_op", 0, 0.4),
+                                         event("aten::b", "cpu_op", 0.5, 0.2)])
+        text = self.trainglass("analyze", path).stdout
+        self.assertIn("0.000400", text)
+        self.assertNotIn("0.000 ", text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""Several traces in one file: archives, joined documents, processes side by side; and the ranks
+that only names tell."""
+import gzip
+import io
+import json
+import os
+import pathlib
+import subprocess
+import tarfile
+import zipfile
+
+from harness import PROGRAM, TrainglassTest, get_json, main
+
+
+def steps_of(pid, step_us, device=0, first=1, count=5, at=1_000_000):
+    """So many steps of one process, each with an op that launches a kernel."""
+    events = []
+    for number in range(count):
+        start, args = at + number * step_us, {"correlation": first + number}
+        events += [
+            {"ph": "X", "cat": category, "name": name, "pid": where, "tid": where, "ts": when,
+             "dur": length, "args": more}
+            for category, name, where, when, length, more in (
+                ("user_annotation", f"ProfilerStep#{number}", pid, start, step_us - 10, {}),
+                ("cpu_op", "aten::mm", pid, start + 100, 1000, {}),
+                ("cuda_runtime", "cudaLaunchKernel", pid, start + 200, 10, args),
+                ("kernel", "gemm", device, start + 300, step_us // 2,
+                 {**args, "device": device, "stream": 7}))]
+    return events
+
+
+def trace_of(*events, **head):
+    return json.dumps({**head, "traceEvents": sum(events, [])}).encode()
+
+
+RANKS = {0: trace_of(steps_of(100, 10_000)), 1: trace_of(steps_of(101, 20_000))}
+
+
+def tar_of(files, mode="w", style=tarfile.GNU_FORMAT):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode=mode, format=style) as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return packed.getvalue()
+
+
+def zip_of(files, method=zipfile.ZIP_DEFLATED):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return packed.getvalue()
+
+
+class SeveralTraces(TrainglassTest):
+    def write(self, name, data):
+        path = pathlib.Path(self.folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return str(path)
+
+    def analyze(self, path, *words, code=0):
+        done = self.trainglass("analyze", path, "--json", *words)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(done.stdout) if done.stdout else None
+
+    def refused(self, path):
+        done = self.trainglass("analyze", path)
+        self.assertEqual(done.returncode, 3, done.stdout)
+        return done.stderr
+
+    def assert_ranks(self, answer):
+        self.assertEqual([(file["rank"], file["steps"], file["step_ms"]["mean"])
+                          for file in answer["files"]], [(0, 5, 9.99), (1, 5, 19.99)])
+        self.assertEqual([row["rank"] for row in answer["ranks"]["ranks"]], [0, 1])
+
+    def test_each_trace_of_an_archive_is_a_rank(self):
+        files = {f"run/trace_rank{rank}.json": data for rank, data in RANKS.items()}
+        packed = {f"{name}.gz": gzip.compress(data) for name, data in files.items()}
+        deep = {f"{'deep/' * 60}rank{rank}.json": data for rank, data in RANKS.items()}
+        others = {"run/notes.txt": b"x" * 700, "._rank7.json": b"\0", **files}
+        for name, data in (("a.tar", tar_of(files)), ("b.tar.gz", tar_of(files, "w:gz")),
+                           ("c.tgz", tar_of(packed, "w:gz")), ("d.zip", zip_of(files)),
+                           ("e.zip", zip_of(packed, zipfile.ZIP_STORED)),
+                           ("f.tar", tar_of(deep, style=tarfile.PAX_FORMAT)),
+                           ("g.tar", tar_of(deep, style=tarfile.GNU_FORMAT)),
+                           ("h.tar", tar_of(files, style=tarfile.USTAR_FORMAT)),
+                           ("i.zip", zip_of(others)), ("j.tar.gz", tar_of(others, "w:gz"))):
+            with self.subTest(name):
+                self.assert_ranks(self.analyze(self.write(name, data)))
+
+    def test_each_folder_of_an_archive_is_a_session_of_its_own(self):
+        answer = self.analyze(self.write("two.tar.gz", tar_of(
+            {f"iteration_{number}/rank{rank}_trace.json": data
+             for number in (10, 20) for rank, data in RANKS.items()}, "w:gz")))
+        self.assertEqual([file["rank"] for file in answer["files"]], [0, 1, 0, 1])
+        self.assertEqual([len(folder["ranks"]["ranks"]) for folder in answer["folders"]], [2, 2])
+
+    def test_a_rank_of_an_archive_can_be_chosen(self):
+        path = self.write("d.zip", zip_of({f"rank{rank}.json": data
+                                           for rank, data in RANKS.items()}))
+        self.assertEqual(self.analyze(path, "--rank", "1")["files"][0]["step_ms"]["mean"], 19.99)
+        done = self.trainglass("compare", path, path, "--rank", "1", "--json")
+        self.assertEqual(json.loads(done.stdout)["base"]["steps"], 5)
+
+    def test_an_archive_of_one_trace_is_that_trace(self):
+        for name, data in (("one.zip", zip_of({"trace.json": RANKS[0]})),
+                           ("one.tar", tar_of({"trace.json": RANKS[0]}))):
+            answer = self.analyze(self.write(name, data))
+            self.assertEqual((answer["steps"], answer["file"]),
+                             (5, os.path.join(self.folder, name, "trace.json")))
+
+    def test_what_is_no_trace_in_an_archive_is_named(self):
+        self.assertIn("without a trace (.json, .json.gz): it holds 2 other files, such as "
+                      "model/data.pkl",
+                      self.refused(self.write("model.pt", zip_of({"model/data.pkl": b"\x80\2",
+                                                                  "model/version": b"3"}))))
+        damaged = zip_of({"rank0.json": RANKS[0]})
+        self.assertIn("zip archive that cannot be read: it is damaged",
+                      self.refused(self.write("cut.zip", damaged[:len(damaged) // 2])))
+
+    def test_the_good_members_of_an_archive_are_shown_beside_a_bad_one(self):
+        answer = self.analyze(self.write("mixed.tar", tar_of(
+            {"rank0.json": RANKS[0], "rank1.json": b"no trace", "rank2.json": RANKS[1]})), code=3)
+        self.assertEqual([file["rank"] for file in answer["files"]], [0, 2])
+
+    def test_a_cut_archive_gives_what_came_before_the_cut(self):
+        whole = tar_of({f"rank{rank}.json": data for rank, data in RANKS.items()})
+        answer = self.analyze(self.write("cut.tar", whole[:512 + 2000]))
+        self.assertEqual(answer["rank"], 0)
+        self.assertTrue(answer["cut"])
+        self.assertIn("damaged", answer["error"])
+
+    def test_a_bomb_in_an_archive_ends_early(self):
+        inner = gzip.compress(b'{"traceEvents":[' + b" " * (64 << 20), 9)
+        for data in (zip_of({"rank0.json.gz": inner * 20}),
+                     tar_of({"rank0.json.gz": inner * 20}, "w:gz")):
+            error = self.refused(self.write("bomb", data))
+            self.assertRegex(error, "times its size")
+
+    def test_from_a_pipe_an_archive_is_refused_by_name(self):
+        for data, kind in ((tar_of({"rank0.json": RANKS[0]}), "tar"),
+                           (tar_of({"rank0.json": RANKS[0]}, "w:gz"), "tar"),
+                           (zip_of({"rank0.json": RANKS[0]}), "zip")):
+            done = subprocess.run([PROGRAM, "analyze", "-"], input=data, capture_output=True,
+                                  env=self.environment(), check=False)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn(f"is a {kind} archive", done.stderr.decode())
+
+    def test_a_second_document_is_reported_and_not_merged(self):
+        for joined in (RANKS[0] + RANKS[1], RANKS[0] + b"\n" + RANKS[1],
+                       json.dumps(steps_of(1, 10_000)).encode() * 2):
+            answer = self.analyze(self.write("joined.json", joined))
+            self.assertEqual((answer["steps"], answer["step_ms"]["mean"]), (5, 9.99))
+            self.assertIn("a second document begins at byte", answer["error"])
+            self.assertFalse(answer["cut"])
+        both = gzip.compress(RANKS[0]) + gzip.compress(RANKS[1])
+        self.assertIn("second document",
+                      self.analyze(self.write("joined.json.gz", both))["error"])
+
+    def test_a_document_without_events_before_the_trace_is_passed_over(self):
+        answer = self.analyze(self.write("joined.json", b'{"run": "a"}\n' + RANKS[0]))
+        self.assertEqual((answer["steps"], answer["error"]), (5, None))
+
+    def test_processes_with_steps_of_their_own_are_ranks(self):
+        alone = [self.analyze(self.write(f"alone{rank}.json", data))
+                 for rank, data in RANKS.items()]
+        for name, events in (
+                ("devices", steps_of(100, 10_000) + steps_of(101, 20_000, device=1)),
+                ("one device's number",
+                 steps_of(100, 10_000) + steps_of(101, 20_000, at=1_003_000)),
+                ("by name", steps_of("rank 1", 20_000, device=1) + steps_of("rank 0", 10_000))):
+            with self.subTest(name):
+                answer = self.analyze(self.write("merged.json", trace_of(events)))
+                self.assert_ranks(answer)
+                for file, truth in zip(answer["files"], alone):
+                    self.assertEqual(file["gpu"][0]["busy_ms"], truth["gpu"][0]["busy_ms"])
+                    self.assertIn("several processes", file["rank_from"])
+
+    def test_one_process_that_trains_beside_helpers_stays_one(self):
+        helper = [{"ph": "X", "cat": "cpu_op", "name": "aten::copy_", "pid": 7, "tid": 7,
+                   "ts": 1_000_050, "dur": 10}]
+        answer = self.analyze(self.write("t.json", trace_of(steps_of(100, 10_000), helper)))
+        self.assertEqual((answer["steps"], answer["rank"]), (5, None))
+
+    def test_ranks_by_name_where_no_file_says_its_rank(self):
+        for number, (one, other) in enumerate((
+                ("trace_rank0.json", "trace_rank1.json"), ("rank-0.json", "rank-1.json"),
+                ("worker0.1623143089861.pt.trace.json", "worker1.1623143089862.pt.trace.json"),
+                ("rank0_trace.json", "rank1_trace.json"), ("a.Rank 0.json", "a.Rank 1.json"),
+                ("libkineto_activities_811.json", "libkineto_activities_1002.json"))):
+            folder = f"folder{number}"
+            self.write(f"{folder}/{one}", RANKS[0])
+            self.write(f"{folder}/{other}", RANKS[1])
+            with self.subTest(one):
+                answer = self.analyze(os.path.join(self.folder, folder))
+                self.assert_ranks(answer)
+                self.assertIn("the file's name", answer["files"][0]["rank_from"])
+
+    def test_what_a_file_says_goes_before_its_name(self):
+        answer = self.analyze(self.write("rank3.json", trace_of(
+            steps_of(1, 10_000), distributedInfo={"rank": 5, "world_size": 8})))
+        self.assertEqual((answer["rank"], answer["rank_from"]), (5, None))
+        for name in ("frank1.json", "num_workers_4.json", "worker_1623143089861.json"):
+            self.assertIsNone(self.analyze(self.write(name, RANKS[0]))["rank"], name)
+
+    def test_stacks_are_of_a_file_with_one_trace(self):
+        path = self.write("d.zip", zip_of({f"rank{rank}.json": data
+                                           for rank, data in RANKS.items()}))
+        done = self.trainglass("analyze", path, "--stacks", os.path.join(self.folder, "out"))
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("holds 2 traces", done.stderr)
+
+    def test_good_files_are_served_and_the_bad_one_is_named(self):
+        good = self.write("good.json", RANKS[0])
+        bad = self.write("bad.json", b"this is no trace")
+        archive = self.write("ranks.zip", zip_of({f"rank{rank}.json": data
+                                                  for rank, data in RANKS.items()}))
+        self.serve(good, bad, archive)
+        rows = get_json(self.port, "/api/traces")["traces"]
+        self.assertEqual(sorted((row["name"], row.get("error") is None) for row in rows),
+                         [("bad.json", False), ("good.json", True), ("rank0.json", True),
+                          ("rank1.json", True)])
+        self.assertEqual(len(get_json(self.port, "/api/status")["sessions"]), 2)
+
+    def test_with_no_good_file_nothing_is_served(self):
+        done = self.trainglass("serve", self.write("bad.json", b"this is no trace"))
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("bad.json: ", done.stderr)
+
+
+if __name__ == "__main__":
+    main()
