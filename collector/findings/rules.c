@@ -121,6 +121,7 @@ struct finding *rule_add(struct rule_context *context, const char *subject,
                                 .reason = "",
                                 .since_step = NOT_KNOWN,
                                 .colour = colour,
+                                .takes_ns = (double)NAN,
                                 .first_step = window->first_step,
                                 .last_step = window->last_step,
                                 .worst_step = NOT_KNOWN};
@@ -140,6 +141,11 @@ void rule_price_between(struct finding *finding, double low_ns, double high_ns)
     finding->high_ns = high_ns + finding->error_ns;
 }
 
+enum finding_severity rule_severity(double share)
+{
+    return share >= 0.2 ? FINDING_HIGH : share >= 0.05 ? FINDING_MEDIUM : FINDING_LOW;
+}
+
 void rule_price(struct rule_context *context, struct finding *finding, double ns,
                 double error_ns)
 {
@@ -148,9 +154,12 @@ void rule_price(struct rule_context *context, struct finding *finding, double ns
     rule_price_between(finding, ns, ns);
     finding->estimated = false;
     finding->share = ns / context->train->mean_ns;
-    finding->severity = finding->share >= 0.2    ? FINDING_HIGH
-                        : finding->share >= 0.05 ? FINDING_MEDIUM
-                                                 : FINDING_LOW;
+    finding->severity = rule_severity(finding->share);
+}
+
+void rule_takes(struct finding *finding, double ns)
+{
+    finding->takes_ns = ns;
 }
 
 void rule_price_half(struct rule_context *context, struct finding *finding,

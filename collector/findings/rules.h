@@ -212,6 +212,9 @@ struct finding *rule_add_risk(struct rule_context *context, const char *subject,
 struct finding *rule_add_open(struct rule_context *context, const char *subject,
                               const char *colour, enum finding_severity severity);
 
+/* As a price of that share of the step has it. */
+enum finding_severity rule_severity(double share);
+
 /* Price, its interval, share and severity. `error_ns`: half of the 95 % interval of the
  * means in the formula, NaN unknown, 0 for a risk without price. */
 void rule_price(struct rule_context *context, struct finding *finding, double ns,
@@ -220,6 +223,9 @@ void rule_price(struct rule_context *context, struct finding *finding, double ns
 /* Half of `whole_ns`, for want of knowing better: from a quarter to three quarters. */
 void rule_price_half(struct rule_context *context, struct finding *finding,
                      double whole_ns, double error_ns);
+
+/* What its evidence takes, per step: no fix gives back more, whatever the price says. */
+void rule_takes(struct finding *finding, double ns);
 
 /* After the price: what the guess in its formula makes of the interval, beside the steps'
  * own spread. */

@@ -469,6 +469,7 @@ static void find_loading(struct rule_context *context)
     /* The next may be late before the workers are ahead again. */
     if (loading_hides_few_late(context))
         rule_price_between(finding, price.ns / 2, price.ns);
+    rule_takes(finding, loading.waited);
     rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price.ns);
     finding->formula = formula_of(context, &loading, price.most);
     describe(context, finding, &loading);

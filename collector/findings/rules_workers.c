@@ -11,6 +11,7 @@ static void find_slow_worker(struct rule_context *context)
     if (finding == NULL)
         return;
     rule_price(context, finding, price, rule_error_of_phase(context, EVENT_PHASE_DATA));
+    rule_takes(finding, context->train->phase_ns[EVENT_PHASE_DATA]);
     rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price);
     finding->title = "One loader worker is slower than the others";
     finding->formula = rule_print(
