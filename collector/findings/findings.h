@@ -199,6 +199,10 @@ void findings_add_copy(struct findings *to, const struct finding *finding);
 void findings_settle(const struct bottlenecks_answer *summary,
                      struct findings *findings);
 
+/* How much of the wait for data a loader that is always ahead would end, per step: not what
+ * it takes to take a batch over that is there. NaN unknown. */
+double findings_loading_saves(const struct bottlenecks_answer *summary);
+
 /* What happens while a device idles for the cause. */
 enum claim_kind findings_kind_of(enum gpu_idle cause);
 

@@ -231,8 +231,12 @@ void rule_takes(struct finding *finding, double ns);
  * own spread. */
 void rule_price_between(struct finding *finding, double low_ns, double high_ns);
 
-/* Half of the 95 % interval: of a phase's mean, of the mean step, and of `ns` that was
- * scaled up from `recorded` steps, as if it varied as the whole step does. */
+/* A phase in a typical step: without the few steps that are far longer than all others. */
+double rule_phase_ns(const struct rule_context *context, enum event_phase phase);
+
+/* Half of the 95 % interval, of typical steps: of that phase, of the step, and of `ns` that
+ * was scaled up from `recorded` steps, as if it varied as the whole step does. What the few
+ * longest steps took beside the wait for data may be in `ns`, and is part of its interval. */
 double rule_error_of_phase(const struct rule_context *context, enum event_phase phase);
 double rule_error_of_step(const struct rule_context *context);
 double rule_error_of_recorded(const struct rule_context *context, double ns,

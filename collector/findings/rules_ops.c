@@ -92,7 +92,7 @@ static bool is_loop(const struct rule_context *context)
 /* The optimizer's time, where it loops; else 0. */
 static double loop_ns(const struct rule_context *context)
 {
-    double optimizer = context->train->phase_ns[EVENT_PHASE_OPTIMIZER];
+    double optimizer = rule_phase_ns(context, EVENT_PHASE_OPTIMIZER);
 
     return optimizer > 0 && is_loop(context) ? optimizer : 0;
 }

@@ -15,6 +15,7 @@
 
 /* Every other step may be slow, and one more: this share of the steps is not. */
 #define BELOW_HALF 0.4
+#define MOST       0.95
 
 /* Share of the epochs whose first batch must be late: of all of them, or of the newest where
  * it was not always so. */
@@ -331,13 +332,19 @@ static void find_epoch(struct rhythm_work *work, struct rhythm *rhythm)
 static void find_rest(struct rhythm_work *work, struct rhythm *rhythm)
 {
     double median = median_left(work);
-    struct rhythm_sums sums = {0};
+    struct rhythm_sums sums = {0}, rare = {0};
 
-    for (uint32_t i = 0; i < work->count; i++)
-        rhythm_take(work, &sums, i, work->items[i].left - median);
-    if (sums.ns <= 0)
-        return;
-    rhythm->rest = rhythm_finish(work, &sums);
+    for (uint32_t i = 0; i < work->count; i++) {
+        double over = work->items[i].left - median;
+
+        if (work->items[i].left > work->rare_from)
+            rhythm_add(work, &rare, work->items[i].step, over);
+        rhythm_take(work, &sums, i, over);
+    }
+    if (rare.extra.steps > 0)
+        rhythm->rare = rhythm_finish(work, &rare);
+    if (sums.ns > 0)
+        rhythm->rest = rhythm_finish(work, &sums);
 }
 
 /* What of a step is explained lay outside of its phases as far as it has more than usual
@@ -353,7 +360,7 @@ static void find_left_of_other(const struct rhythm_work *work, struct rhythm *rh
         double other = step_other_ns(item->step);
         double over = fmax(other - work->medians[EVENT_PHASES], 0);
 
-        if (!isnan(other))
+        if (!isnan(other) && item->left <= work->rare_from)
             numbers_series_add(&left, other - fmin(explained, over));
     }
     if (left.count == 0)
@@ -408,6 +415,7 @@ int parts_rhythm(const struct pick *pick, struct rhythm *rhythm)
         collect(pick, &work);
     if (error == 0 && work.count >= STEPS_NEEDED) {
         rhythm->steps = work.count;
+        work.rare_from = numbers_rare_from(median_left(&work), usual_left(&work, MOST));
         work.median = usual_left(&work, BELOW_HALF);
         rhythm_mark_period(&work);
         rhythm->median_ns = work.median = median_left(&work);

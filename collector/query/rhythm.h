@@ -43,6 +43,9 @@ struct rhythm {
      * with first batches, and half of its 95 % interval; NaN unknown. */
     double other_left_ns, other_left_error_ns;
     struct rhythm_extra gc, warm_up, epoch, period, drift, rest;
+    /* Of `rest`: the few steps that are still far longer than all others
+     * (numbers_rare_from). Its error is theirs, as if they came at random. */
+    struct rhythm_extra rare;
     /* Batches of different size; the shorter steps count against the longer. */
     struct rhythm_extra sizes;
     double steps_per_epoch; /* NaN without two starts in the window */

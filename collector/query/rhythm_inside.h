@@ -21,6 +21,7 @@ struct rhythm_work {
     double *numbers; /* scratch, one for each item */
     uint32_t count;
     double median, medians[RHYTHM_PARTS];
+    double rare_from; /* what is longer is rare */
 };
 
 /* A part of a step: enum event_phase, EVENT_PHASES other; NaN unknown. */
