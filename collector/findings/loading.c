@@ -243,7 +243,9 @@ bool loading_keeps_up(const struct rule_context *context)
 
 bool loading_rare_stand_apart(const struct rule_context *context)
 {
-    return !are_few_late(context);
+    double worst = context->summary->rhythm.rare.worst_ns;
+
+    return !are_few_late(context) || isnan(ahead_of(context, worst).wanted);
 }
 
 /* Of few late batches, mean, but for those that are told apart. */

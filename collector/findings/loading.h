@@ -69,7 +69,7 @@ void loading_advise_few_late(struct rule_context *context, struct finding *findi
 
 /* Waited per step for the run's first batches, for those of epochs and at a period, and for
  * the few that came far later than all others: these stand apart unless the workers keep up
- * but for them, so that they are all that there is. */
+ * but for a few, and more batches ahead would hide them. */
 double loading_late_ns(const struct rule_context *context);
 bool loading_rare_stand_apart(const struct rule_context *context);
 

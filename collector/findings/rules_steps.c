@@ -94,10 +94,24 @@ static double rare_ns(const struct rule_context *context)
                : 0;
 }
 
+/* A step that takes so many times the median is no scatter: it was measured what it cost. */
+#define PAUSE_LONG 5.0
+
+/* A batch has its own reason to be late. Of a running job's other pauses the next steps say
+ * whether they come at a period; a file has no next ones. */
+static bool are_pauses(const struct rule_context *context)
+{
+    const struct rhythm_extra *rare = &context->summary->rhythm.rare;
+
+    return rare_ns(context) > 0 &&
+           rare->worst_ns > PAUSE_LONG * context->train->p50_ns &&
+           (rare->part == EVENT_PHASE_DATA || context->summary->head.from_file);
+}
+
 /* Mean less median, less what other rules name: waits for data, collections, first steps,
  * periods, larger batches, which nothing makes less, waits for the interpreter, which are
  * few and long; memory that the kernel makes anew, now in one step and now in none; and what
- * others took. */
+ * others took. A pause is longer than any of these, and a wait for a batch needs no core. */
 static double unexplained(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
@@ -106,11 +120,12 @@ static double unexplained(const struct rule_context *context)
     double rest = rhythm->steps > 0 ? rhythm->rest.ns_per_step : over;
 
     rest = rest < over ? rest : over;
-    double rare = rare_ns(context);
+    double rare = rare_ns(context), usual = rest - rare - told_of_loading(context);
+    double known = looks_lock(context).sum_ns + rule_fresh_pages_ns(context) +
+                   rule_taken_by_others(context);
 
-    return fmax(rest - rare - told_of_loading(context), 0) + rare -
-           looks_lock(context).sum_ns - rule_fresh_pages_ns(context) -
-           rule_taken_by_others(context);
+    return are_pauses(context) ? fmax(usual - known, 0) + rare
+                               : fmax(usual, 0) + rare - known;
 }
 
 static const struct slow_step *worst_of(const struct steps_answer *steps)
@@ -160,20 +175,6 @@ static void describe_unsteady(struct rule_context *context, struct finding *find
                   rule_taken_by_others(context) / NS_PER_MS);
     rule_evidence_text(context, finding, "cause", cause);
     advise_unsteady(context, finding, cause);
-}
-
-/* A step that takes so many times the median is no scatter: it was measured what it cost. */
-#define PAUSE_LONG 5.0
-
-/* A batch has its own reason to be late. Of a running job's other pauses the next steps say
- * whether they come at a period; a file has no next ones. */
-static bool are_pauses(const struct rule_context *context)
-{
-    const struct rhythm_extra *rare = &context->summary->rhythm.rare;
-
-    return rare_ns(context) > 0 &&
-           rare->worst_ns > PAUSE_LONG * context->train->p50_ns &&
-           (rare->part == EVENT_PHASE_DATA || context->summary->head.from_file);
 }
 
 static double error_of_mean(const struct rule_context *context)

@@ -51,9 +51,10 @@ static double taken_over_ns(const struct rule_context *context)
 
     if (device != NULL && device->idle_ns[GPU_IDLE_DATA] < taken)
         taken = device->idle_ns[GPU_IDLE_DATA];
-    return taken > 0 && taken > train->waited_ns && loading_unanswered_ns(context) <= 0
-               ? taken
-               : 0;
+    /* Of the wait it is the larger part, but for what is told elsewhere. */
+    double waited = fmax(train->waited_ns - loading_told_apart_ns(context), 0);
+
+    return taken > waited && loading_unanswered_ns(context) <= 0 ? taken : 0;
 }
 
 static void advise_handover(struct rule_context *context, struct finding *finding,
