@@ -212,16 +212,20 @@ static void describe_pauses(struct rule_context *context, struct finding *findin
     rule_evidence(context, finding, "rare_steps", rare->steps);
 }
 
-/* What more steps make surer: beside pauses what is typical, else the mean. */
-static double error_of_unsteady(const struct rule_context *context)
+/* What more steps make surer: the mean; beside pauses, which were measured, what else is in
+ * the price. */
+static double error_of_unsteady(const struct rule_context *context, double price)
 {
-    return are_pauses(context) ? rule_error_of_step(context) : error_of_mean(context);
+    double beside = fmax(price - rare_ns(context), 0);
+
+    return are_pauses(context) ? fmin(rule_error_of_step(context), beside)
+                               : error_of_mean(context);
 }
 
 /* Every job's steps scatter upwards: its lower end must cost that share. */
 static bool is_unsteady(const struct rule_context *context, double price, double share)
 {
-    double least = rule_least(context, price, error_of_unsteady(context));
+    double least = rule_least(context, price, error_of_unsteady(context, price));
 
     return least / context->train->mean_ns >= share &&
            context->summary->steps.slow_count > 0;
@@ -307,7 +311,7 @@ static void find_unsteady(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, price, error_of_unsteady(context));
+    rule_price(context, finding, price, error_of_unsteady(context, price));
     enum claim_part part = part_of(cause);
 
     if (pauses && part == PART_DATA)
