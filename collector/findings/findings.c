@@ -99,7 +99,7 @@ bool findings_settings_set(struct findings_settings *settings, const char *id,
 }
 
 /* Risks of high severity stand where a fifth of a step would, one that is urgent before
- * all, also before what costs more than a step (validation). */
+ * all. */
 static double rank_of(const struct finding *finding)
 {
     if (finding->urgent)
@@ -169,6 +169,59 @@ double findings_begin_at(const char *id)
                : begins_at(&settings, id);
 }
 
+/* Its claims are parts of its price. */
+static void cap_claims(struct finding *finding)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < finding->claim_count; i++)
+        sum += finding->claims[i].ns;
+    for (uint32_t i = 0; sum > finding->ns_per_step && i < finding->claim_count; i++)
+        finding->claims[i].ns *= finding->ns_per_step / sum;
+}
+
+/* No fix gives back more than what it is about, or than the step. */
+static void cap_price(struct rule_context *context, struct finding *finding)
+{
+    double step = context->train->mean_ns, most = fmin(finding->takes_ns, step);
+    double kept = most / finding->ns_per_step;
+
+    if (finding->high_ns > step) /* not where it is NaN */
+        finding->high_ns = step;
+    if (!(finding->ns_per_step > most))
+        return;
+    finding->ns_per_step = most;
+    if (finding->low_ns > most)
+        finding->low_ns = most;
+    finding->error_ns *= kept;
+    finding->share = most / step;
+    if (finding->severity > rule_severity(finding->share))
+        finding->severity = rule_severity(finding->share);
+    finding->formula =
+        rule_print(context, "%s, at most the %s that %s", finding->formula,
+                   rule_ms(context, most), most < step ? "these take" : "a step takes");
+}
+
+/* Caps what the rule has found from `first` on; what is then below its threshold is none. */
+static void cap_prices(struct rule_context *context, uint32_t first)
+{
+    struct findings *findings = context->findings;
+    bool of_step = strcmp(context->rule->unit, "share of the step") == 0;
+    uint32_t kept = first;
+
+    for (uint32_t i = first; i < findings->count; i++) {
+        struct finding *finding = &findings->list[i];
+        double before = finding->ns_per_step;
+
+        cap_price(context, finding);
+        cap_claims(finding);
+        if (!of_step || !(finding->ns_per_step < before) ||
+            finding->share >= context->threshold)
+            findings->list[kept++] = *finding;
+    }
+    findings->count = kept;
+}
+
 static void ask_rules(struct rule_context *context,
                       const struct findings_settings *settings)
 {
@@ -181,7 +234,10 @@ static void ask_rules(struct rule_context *context,
             context->rule = &rule->told;
             context->threshold = threshold_of(settings, index, settings->relaxed);
             context->stands_as_risk = settings->risks[index++];
+            uint32_t first = context->findings->count;
+
             rule->find(context);
+            cap_prices(context, first);
         }
 }
 

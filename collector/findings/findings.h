@@ -9,7 +9,8 @@
  * neighbouring steps are alike (query/numbers.h), and carried through the formula to
  * first order (JCGM 100:2008, 5.1.2). Where a rule does not know which part of a time
  * can be won back it says half of it, and the interval reaches from a quarter to three
- * quarters: such a price is estimated, not measured.
+ * quarters: such a price is estimated, not measured. No price is more than what its evidence
+ * takes, and neither it nor its interval reaches beyond the step.
  *
  * What is avoidable: each rule has its place in the order of owners. An instant that
  * several findings claim belongs to the first owner; the others own what is left. What
@@ -88,6 +89,7 @@ struct finding {
     double ns_per_step; /* recoverable; 0 where it is a risk and costs no time yet */
     double low_ns, high_ns; /* its interval; NaN where too few steps say nothing */
     double error_ns; /* half of the part of it that more steps make narrower; NaN */
+    double takes_ns; /* what its evidence takes, per step; NaN: no more than the step */
     bool estimated;  /* the price rests on a guess beside the measurement */
     double share;    /* of the mean step */
     struct finding_claim claims[FINDING_CLAIMS];
@@ -196,6 +198,10 @@ void findings_add_copy(struct findings *to, const struct finding *finding);
  * did it once. */
 void findings_settle(const struct bottlenecks_answer *summary,
                      struct findings *findings);
+
+/* How much of the wait for data a loader that is always ahead would end, per step: not what
+ * it takes to take a batch over that is there. NaN unknown. */
+double findings_loading_saves(const struct bottlenecks_answer *summary);
 
 /* What happens while a device idles for the cause. */
 enum claim_kind findings_kind_of(enum gpu_idle cause);

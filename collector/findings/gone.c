@@ -21,12 +21,16 @@ struct gone_level gone_level_of(const struct bottlenecks_answer *summary,
         .left_error_ns = summary->rhythm.other_left_error_ns};
 
     _Static_assert((int)PART_OTHER == (int)EVENT_PHASES, "a phase is a claim's part");
+    bool rare = train->typical.rare > 0; /* of parts what is typical: it is surer */
+
     for (uint32_t i = 0; i < EVENT_PHASES; i++) {
-        level.ns[i] = train->phase_ns[i];
-        level.error_ns[i] = train->phase_error_ns[i];
+        level.ns[i] = rare ? train->typical.phase_ns[i] : train->phase_ns[i];
+        level.error_ns[i] =
+            rare ? train->typical.phase_error_ns[i] : train->phase_error_ns[i];
     }
-    level.ns[PART_OTHER] = train->other_ns;
-    level.error_ns[PART_OTHER] = train->other_error_ns;
+    level.ns[PART_OTHER] = rare ? train->typical.other_ns : train->other_ns;
+    level.error_ns[PART_OTHER] =
+        rare ? train->typical.other_error_ns : train->other_error_ns;
     level.ns[CLAIM_PARTS] = train->mean_ns;
     level.error_ns[CLAIM_PARTS] = train->mean_ns * train->error_pct / 100;
     return level;

@@ -236,14 +236,26 @@ double loading_surely_unanswered_ns(const struct rule_context *context)
     return unanswered(context, loading_told_apart_ns(context));
 }
 
-bool loading_keeps_up(const struct rule_context *context)
+/* Fewer than one in as many as are loaded ahead. */
+static bool are_few_late(const struct rule_context *context)
 {
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
     double ahead = rule_number(context, FACT_DATALOADER_PREFETCH);
     double late = context->train->late_share;
 
-    return workers >= 1 && late > 0 && late * workers * ahead < 1 &&
-           loading_unanswered_ns(context) <= 0;
+    return workers >= 1 && late > 0 && late * workers * ahead < 1;
+}
+
+bool loading_keeps_up(const struct rule_context *context)
+{
+    return are_few_late(context) && loading_unanswered_ns(context) <= 0;
+}
+
+bool loading_rare_stand_apart(const struct rule_context *context)
+{
+    double worst = context->summary->rhythm.rare.worst_ns;
+
+    return !are_few_late(context) || isnan(ahead_of(context, worst).wanted);
 }
 
 /* Of few late batches, mean, but for those that are told apart. */
@@ -273,7 +285,9 @@ double loading_late_ns(const struct rule_context *context)
     bool period = rhythm->period.steps > 0 && rhythm->period.part == EVENT_PHASE_DATA &&
                   !rule_is_loader_rhythm(context);
 
-    return rhythm->epoch.data_ns + (period ? rhythm->period.data_ns : 0);
+    return rhythm->warm_up.data_ns + rhythm->epoch.data_ns +
+           (period ? rhythm->period.data_ns : 0) +
+           (loading_rare_stand_apart(context) ? rhythm->rare.data_ns : 0);
 }
 
 /* A worker that keeps a core busy, for more than twice as long as the others do: batches

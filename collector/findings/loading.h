@@ -71,14 +71,17 @@ bool loading_keeps_up(const struct rule_context *context);
 bool loading_hides_few_late(const struct rule_context *context);
 void loading_advise_few_late(struct rule_context *context, struct finding *finding);
 
-/* Waited per step for the first batches of epochs, and for those at a period. */
+/* Waited per step for the run's first batches, for those of epochs and at a period, and for
+ * the few that came far later than all others: these stand apart unless the workers keep up
+ * but for a few, and more batches ahead would hide them. */
 double loading_late_ns(const struct rule_context *context);
+bool loading_rare_stand_apart(const struct rule_context *context);
 
 /* What the same work would save per step if all workers had alike of it; 0 where none is
  * slow. */
 double loading_slow_worker_ns(const struct rule_context *context);
 
-/* All of these: findings of their own. */
+/* All of these: findings of their own, or of the run's start. */
 double loading_told_apart_ns(const struct rule_context *context);
 
 #endif

@@ -121,6 +121,7 @@ struct finding *rule_add(struct rule_context *context, const char *subject,
                                 .reason = "",
                                 .since_step = NOT_KNOWN,
                                 .colour = colour,
+                                .takes_ns = (double)NAN,
                                 .first_step = window->first_step,
                                 .last_step = window->last_step,
                                 .worst_step = NOT_KNOWN};
@@ -140,6 +141,11 @@ void rule_price_between(struct finding *finding, double low_ns, double high_ns)
     finding->high_ns = high_ns + finding->error_ns;
 }
 
+enum finding_severity rule_severity(double share)
+{
+    return share >= 0.2 ? FINDING_HIGH : share >= 0.05 ? FINDING_MEDIUM : FINDING_LOW;
+}
+
 void rule_price(struct rule_context *context, struct finding *finding, double ns,
                 double error_ns)
 {
@@ -148,9 +154,12 @@ void rule_price(struct rule_context *context, struct finding *finding, double ns
     rule_price_between(finding, ns, ns);
     finding->estimated = false;
     finding->share = ns / context->train->mean_ns;
-    finding->severity = finding->share >= 0.2    ? FINDING_HIGH
-                        : finding->share >= 0.05 ? FINDING_MEDIUM
-                                                 : FINDING_LOW;
+    finding->severity = rule_severity(finding->share);
+}
+
+void rule_takes(struct finding *finding, double ns)
+{
+    finding->takes_ns = ns;
 }
 
 void rule_price_half(struct rule_context *context, struct finding *finding,
@@ -182,14 +191,28 @@ struct finding *rule_add_open(struct rule_context *context, const char *subject,
     return finding;
 }
 
+double rule_phase_ns(const struct rule_context *context, enum event_phase phase)
+{
+    const struct steps_summary *train = context->train;
+
+    return train->typical.rare > 0 ? train->typical.phase_ns[phase]
+                                   : train->phase_ns[phase];
+}
+
 double rule_error_of_phase(const struct rule_context *context, enum event_phase phase)
 {
-    return context->train->phase_error_ns[phase];
+    const struct steps_summary *train = context->train;
+
+    return train->typical.rare > 0 ? train->typical.phase_error_ns[phase]
+                                   : train->phase_error_ns[phase];
 }
 
 double rule_error_of_step(const struct rule_context *context)
 {
-    return context->train->mean_ns * context->train->error_pct / 100;
+    const struct steps_summary *train = context->train;
+
+    return train->typical.rare > 0 ? train->typical.error_ns
+                                   : train->mean_ns * train->error_pct / 100;
 }
 
 bool rule_run_has_less(double run_part, double run_rest, double part, double rest)
@@ -201,7 +224,11 @@ struct steps_usual rule_usual(const struct steps_summary *train)
 {
     return train->usual.count > 0
                ? train->usual
-               : (struct steps_usual){train->count, train->mean_ns, train->error_pct};
+               : (struct steps_usual){train->count, train->mean_ns,
+                                      train->typical.rare > 0
+                                          ? 100 * train->typical.error_ns /
+                                                train->mean_ns
+                                          : train->error_pct};
 }
 
 /* The interval of `all` steps, as wide as that of so few of them. */
@@ -212,12 +239,31 @@ static double error_of_few(uint64_t all, double all_pct, uint64_t few)
                          numbers_t95(few) / numbers_t95(all);
 }
 
+static double step_error_pct(const struct rule_context *context)
+{
+    return 100 * rule_error_of_step(context) / context->train->mean_ns;
+}
+
+/* What the rare steps add to the time in which steps do not wait for data, as a share of it. */
+static double rare_computing(const struct steps_summary *train)
+{
+    const struct steps_typical *typical = &train->typical;
+    double data = train->phase_ns[EVENT_PHASE_DATA];
+    double waits = data - typical->phase_ns[EVENT_PHASE_DATA];
+    double over = train->mean_ns - typical->mean_ns - (isnan(waits) ? 0 : waits);
+    double computing = train->mean_ns - (isnan(data) ? 0 : data);
+
+    return typical->rare > 0 && over > 0 && computing > 0 ? fmin(over / computing, 1)
+                                                          : 0;
+}
+
 double rule_error_of_recorded(const struct rule_context *context, double ns,
                               uint64_t recorded)
 {
     const struct steps_summary *train = context->train;
 
-    return ns * error_of_few(train->count, train->error_pct, recorded);
+    return ns * (error_of_few(train->count, step_error_pct(context), recorded) +
+                 rare_computing(train));
 }
 
 double rule_error_of_kernels(const struct rule_context *context, double ns,
@@ -225,7 +271,8 @@ double rule_error_of_kernels(const struct rule_context *context, double ns,
 {
     struct steps_usual usual = rule_usual(context->train);
 
-    return ns * error_of_few(usual.count, usual.error_pct, recorded);
+    return ns * (error_of_few(usual.count, usual.error_pct, recorded) +
+                 rare_computing(context->train));
 }
 
 double rule_least(const struct rule_context *context, double ns, double error_ns)

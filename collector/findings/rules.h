@@ -205,6 +205,9 @@ struct finding *rule_add_risk(struct rule_context *context, const char *subject,
 struct finding *rule_add_open(struct rule_context *context, const char *subject,
                               const char *colour, enum finding_severity severity);
 
+/* As a price of that share of the step has it. */
+enum finding_severity rule_severity(double share);
+
 /* Price, its interval, share and severity. `error_ns`: half of the 95 % interval of the
  * means in the formula, NaN unknown, 0 for a risk without price. */
 void rule_price(struct rule_context *context, struct finding *finding, double ns,
@@ -214,12 +217,19 @@ void rule_price(struct rule_context *context, struct finding *finding, double ns
 void rule_price_half(struct rule_context *context, struct finding *finding,
                      double whole_ns, double error_ns);
 
+/* What its evidence takes, per step: no fix gives back more, whatever the price says. */
+void rule_takes(struct finding *finding, double ns);
+
 /* After the price: what the guess in its formula makes of the interval, beside the steps'
  * own spread. */
 void rule_price_between(struct finding *finding, double low_ns, double high_ns);
 
-/* Half of the 95 % interval: of a phase's mean, of the mean step, and of `ns` that was
- * scaled up from `recorded` steps, as if it varied as the whole step does. */
+/* A phase in a typical step: without the few steps that are far longer than all others. */
+double rule_phase_ns(const struct rule_context *context, enum event_phase phase);
+
+/* Half of the 95 % interval, of typical steps: of that phase, of the step, and of `ns` that
+ * was scaled up from `recorded` steps, as if it varied as the whole step does. What the few
+ * longest steps took beside the wait for data may be in `ns`, and is part of its interval. */
 double rule_error_of_phase(const struct rule_context *context, enum event_phase phase);
 double rule_error_of_step(const struct rule_context *context);
 double rule_error_of_recorded(const struct rule_context *context, double ns,

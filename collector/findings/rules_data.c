@@ -277,7 +277,9 @@ static struct loading look_at(const struct rule_context *context)
                         (context->summary->head.from_file ? TAKING_LEAST : 1);
     loading.data = loading.now >= 1 ? waits_for_workers(context, loading.waited)
                                     : loading.waited - loading.guess;
-    loading.compute = train->mean_ns - loading.data;
+    /* While some batch is far later than the others, the workers load on. */
+    loading.compute = train->mean_ns - loading.data -
+                      (train->phase_ns[EVENT_PHASE_DATA] - loading.waited);
     if (loading.wanted > loading.now)
         loading.left = left_to_wait(&loading, loading.wanted);
     return loading;
@@ -412,10 +414,12 @@ struct price {
 static double waited_error_ns(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
+    const struct steps_typical *typical = &train->typical;
+    bool rare = typical->rare > 0 && loading_rare_stand_apart(context);
+    double waited = rare ? typical->waited_error_ns : train->waited_error_ns;
+    double taken = rare ? typical->taken_error_ns : train->taken_error_ns;
 
-    return loading_unanswered_ns(context) > 0
-               ? hypot(train->waited_error_ns, train->taken_error_ns)
-               : train->waited_error_ns;
+    return loading_unanswered_ns(context) > 0 ? hypot(waited, taken) : waited;
 }
 
 /* What is told must surely be won: a wait that no loader saves is no finding, nor one that
@@ -434,6 +438,17 @@ static struct price price_of(const struct rule_context *context,
                        : rule_least(context, ns, whole ? error : error / 2);
 
     return (struct price){ns, most, error, least, whole};
+}
+
+double findings_loading_saves(const struct bottlenecks_answer *summary)
+{
+    const struct findings_settings settings = findings_configured();
+    const struct rule_context context = {
+        .summary = summary, .train = &summary->steps.train, .settings = &settings};
+    struct loading loading = look_at(&context);
+    double unsaved = loading.waited - loading.data;
+
+    return summary->steps.train.phase_ns[EVENT_PHASE_DATA] - fmax(unsaved, 0);
 }
 
 double rule_told_loading_ns(const struct rule_context *context)
@@ -469,6 +484,7 @@ static void find_loading(struct rule_context *context)
     /* The next may be late before the workers are ahead again. */
     if (loading_hides_few_late(context))
         rule_price_between(finding, price.ns / 2, price.ns);
+    rule_takes(finding, loading.waited);
     rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price.ns);
     finding->formula = formula_of(context, &loading, price.most);
     describe(context, finding, &loading);

@@ -221,6 +221,17 @@ struct between {
     double ns, error_ns;
 };
 
+static struct between other_between(const struct rule_context *context)
+{
+    const struct steps_summary *train = context->train;
+    bool rare = train->typical.rare > 0;
+
+    return (struct between){(rare ? train->typical.other_ns : train->other_ns) -
+                                told_between(context, false),
+                            rare ? train->typical.other_error_ns
+                                 : train->other_error_ns};
+}
+
 /* A save in every 20th step makes the mean unsure, but not what the others have: beside what
  * comes now and then that is left with what most steps have. */
 static struct between left_between(const struct rule_context *context)
@@ -232,8 +243,7 @@ static struct between left_between(const struct rule_context *context)
     bool saves = cpu->saving_ns > 0 && cpu->saving_count < 0.5;
 
     if (!(gc || period) || isnan(rhythm->other_left_ns))
-        return (struct between){context->train->other_ns - told_between(context, false),
-                                context->train->other_error_ns};
+        return other_between(context);
     /* What comes at a period may be these checkpoints. */
     return (struct between){rhythm->other_left_ns - told_between(context, true) -
                                 (saves && !period ? cpu->saving_ns : 0),

@@ -139,6 +139,7 @@ static void find_moves(struct rule_context *context)
         return;
     rule_price_half(context, finding, moved,
                     rule_error_of_recorded(context, moved, cpu->head.recorded_steps));
+    rule_takes(finding, moved);
     rule_claim_model(context, finding, CLAIM_CALLS, moved / 2);
     finding->title = "Ops that only move data take much of the step";
     finding->formula = rule_print(context, "%s in ops that copy, cast or join / 2 = %s",

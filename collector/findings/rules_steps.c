@@ -25,11 +25,16 @@ static const char *common_cause(const struct steps_answer *steps, uint32_t *time
     return best;
 }
 
+static const char *const names[CLAIM_PARTS] = {"data", "forward", "backward",
+                                               "optimizer", "other"};
+
+static const char *name_of(uint32_t part)
+{
+    return names[part < CLAIM_PARTS ? part : PART_OTHER];
+}
+
 static enum claim_part part_of(const char *cause)
 {
-    static const char *const names[CLAIM_PARTS] = {"data", "forward", "backward",
-                                                   "optimizer", "other"};
-
     for (uint32_t i = 0; i < CLAIM_PARTS; i++)
         if (strcmp(names[i], cause) == 0)
             return i;
@@ -81,10 +86,38 @@ static double told_of_loading(const struct rule_context *context)
     return rest->part == EVENT_PHASE_DATA ? told : fmin(rest->data_ns, told);
 }
 
+/* Of the few steps that are far longer than all others; 0 where they are told as late batches
+ * of workers that keep up with all others. */
+static double rare_ns(const struct rule_context *context)
+{
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    const struct rhythm_extra *rare = &rhythm->rare;
+    double over = context->train->mean_ns - context->train->p50_ns;
+    bool told = rare->part == EVENT_PHASE_DATA && !loading_rare_stand_apart(context);
+
+    return rhythm->steps > 0 && rare->steps > 0 && !told
+               ? fmin(fmin(rare->ns_per_step, rhythm->rest.ns_per_step), fmax(over, 0))
+               : 0;
+}
+
+/* A step that takes so many times the median is no scatter: it was measured what it cost. */
+#define PAUSE_LONG 5.0
+
+/* A batch has its own reason to be late. Of a running job's other pauses the next steps say
+ * whether they come at a period; a file has no next ones. */
+static bool are_pauses(const struct rule_context *context)
+{
+    const struct rhythm_extra *rare = &context->summary->rhythm.rare;
+
+    return rare_ns(context) > 0 &&
+           rare->worst_ns > PAUSE_LONG * context->train->p50_ns &&
+           (rare->part == EVENT_PHASE_DATA || context->summary->head.from_file);
+}
+
 /* Mean less median, less what other rules name: waits for data, collections, first steps,
  * periods, larger batches, which nothing makes less, waits for the interpreter, which are
  * few and long; memory that the kernel makes anew, now in one step and now in none; and what
- * others took. */
+ * others took. A pause is longer than any of these, and a wait for a batch needs no core. */
 static double unexplained(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
@@ -93,8 +126,12 @@ static double unexplained(const struct rule_context *context)
     double rest = rhythm->steps > 0 ? rhythm->rest.ns_per_step : over;
 
     rest = rest < over ? rest : over;
-    return rest - told_of_loading(context) - looks_lock(context).sum_ns -
-           rule_fresh_pages_ns(context) - rule_taken_by_others(context);
+    double rare = rare_ns(context), usual = rest - rare - told_of_loading(context);
+    double known = looks_lock(context).sum_ns + rule_fresh_pages_ns(context) +
+                   rule_taken_by_others(context);
+
+    return are_pauses(context) ? fmax(usual - known, 0) + rare
+                               : fmax(usual, 0) + rare - known;
 }
 
 static const struct slow_step *worst_of(const struct steps_answer *steps)
@@ -146,10 +183,55 @@ static void describe_unsteady(struct rule_context *context, struct finding *find
     advise_unsteady(context, finding, cause);
 }
 
+static double error_of_mean(const struct rule_context *context)
+{
+    return context->train->mean_ns * context->train->error_pct / 100;
+}
+
+/* Fewer say nothing of how often they come. */
+#define PAUSES_KNOWN 3u
+
+/* They were measured; whether as many come again is not known. */
+static void describe_pauses(struct rule_context *context, struct finding *finding,
+                            const char *cause)
+{
+    const struct rhythm_extra *rare = &context->summary->rhythm.rare;
+    double wide = error_of_mean(context), price = finding->ns_per_step;
+    bool data = strcmp(cause, "data") == 0;
+
+    finding->low_ns = fmax(price - wide, 0);
+    finding->high_ns = price + wide;
+    if (rare->steps < PAUSES_KNOWN)
+        finding->severity = FINDING_LOW;
+    finding->title = rare->steps == 1
+                         ? (data ? "One batch comes far later than the others"
+                                 : "One step takes far longer than the others")
+                         : (data ? "A few batches come far later than the others"
+                                 : "A few steps take far longer than the others");
+    finding->sentence = rule_print(
+        context, "%u of %u steps took up to %s longer than the median of %s%s",
+        rare->steps, context->summary->rhythm.steps, rule_ms(context, rare->worst_ns),
+        rule_ms(context, context->train->p50_ns),
+        part_of(cause) == PART_OTHER ? "" : rule_print(context, ", in %s", cause));
+    finding->worst_step = rare->worst_step;
+    finding->first_step = finding->last_step = rare->worst_step;
+    rule_evidence(context, finding, "rare_steps", rare->steps);
+}
+
+/* What more steps make surer: the mean; beside pauses, which were measured, what else is in
+ * the price. */
+static double error_of_unsteady(const struct rule_context *context, double price)
+{
+    double beside = fmax(price - rare_ns(context), 0);
+
+    return are_pauses(context) ? fmin(rule_error_of_step(context), beside)
+                               : error_of_mean(context);
+}
+
 /* Every job's steps scatter upwards: its lower end must cost that share. */
 static bool is_unsteady(const struct rule_context *context, double price, double share)
 {
-    double least = rule_least(context, price, rule_error_of_step(context));
+    double least = rule_least(context, price, error_of_unsteady(context, price));
 
     return least / context->train->mean_ns >= share &&
            context->summary->steps.slow_count > 0;
@@ -217,12 +299,14 @@ double rule_told_unsteady_ns(const struct rule_context *context)
 static void find_unsteady(struct rule_context *context)
 {
     const struct steps_answer *steps = &context->summary->steps;
-    double price = unexplained(context), error = rule_error_of_step(context);
+    double price = unexplained(context);
+    bool pauses = are_pauses(context);
     uint32_t times;
 
     if (!is_unsteady(context, price, context->threshold))
         return;
-    const char *cause = common_cause(steps, &times);
+    const char *cause = pauses ? name_of(context->summary->rhythm.rare.part)
+                               : common_cause(steps, &times);
 
     if (may_be_sizes(context, cause)) {
         find_sizes(context, price);
@@ -233,11 +317,16 @@ static void find_unsteady(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    rule_price(context, finding, price, error);
+    rule_price(context, finding, price, error_of_unsteady(context, price));
     enum claim_part part = part_of(cause);
 
-    rule_claim(finding, part, part == PART_DATA ? CLAIM_WAIT : CLAIM_ANY, price);
+    if (pauses && part == PART_DATA)
+        rule_claim_apart(finding, part, CLAIM_WAIT, price);
+    else
+        rule_claim(finding, part, part == PART_DATA ? CLAIM_WAIT : CLAIM_ANY, price);
     describe_unsteady(context, finding, cause, times);
+    if (pauses)
+        describe_pauses(context, finding, cause);
 }
 
 static void find_validation(struct rule_context *context)

@@ -1,4 +1,7 @@
-/* The rule over the loader's workers beside each other. */
+/* Rules over the loader's workers: beside each other, and what it takes to take their batches
+ * over. */
+#include <math.h>
+
 #include "findings/loading.h"
 
 static void find_slow_worker(struct rule_context *context)
@@ -11,6 +14,7 @@ static void find_slow_worker(struct rule_context *context)
     if (finding == NULL)
         return;
     rule_price(context, finding, price, rule_error_of_phase(context, EVENT_PHASE_DATA));
+    rule_takes(finding, context->train->phase_ns[EVENT_PHASE_DATA]);
     rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price);
     finding->title = "One loader worker is slower than the others";
     finding->formula = rule_print(
@@ -36,6 +40,87 @@ static void find_slow_worker(struct rule_context *context)
                          "batch does not hold up those of other workers");
 }
 
+/* What the trainer takes to take ready batches over, with a core of its own; beside a device
+ * that idles for it. 0 where data-loading tells of it, or nobody does. */
+static double taken_over_ns(const struct rule_context *context)
+{
+    const struct steps_summary *train = context->train;
+    const struct gpu_device *device = rule_device(context);
+    double delay = context->summary->load.delay_share;
+    double taken = train->taken_ns * (1 - (delay > 0 ? delay : 0));
+
+    if (device != NULL && device->idle_ns[GPU_IDLE_DATA] < taken)
+        taken = device->idle_ns[GPU_IDLE_DATA];
+    /* Of the wait it is the larger part, but for what is told elsewhere. */
+    double waited = fmax(train->waited_ns - loading_told_apart_ns(context), 0);
+
+    return taken > waited && loading_unanswered_ns(context) <= 0 ? taken : 0;
+}
+
+static void advise_handover(struct rule_context *context, struct finding *finding,
+                            double tensors)
+{
+    if (tensors > TENSORS_USUAL)
+        rule_advise(finding,
+                    rule_print(context,
+                               "Join the %.0f tensors of a batch to one or two in "
+                               "`collate_fn`: each is asked for, opened and mapped "
+                               "on its own",
+                               tensors));
+    rule_advise(finding,
+                "Return tensors from `collate_fn`, not lists, strings or NumPy "
+                "arrays: those are pickled through a pipe; and small ones, such "
+                "as `uint8` that is converted after");
+    if (rule_has_device(context) &&
+        !(rule_number(context, FACT_DATALOADER_PIN_MEMORY) >= 1))
+        rule_advise(finding,
+                    "`pin_memory=True`: a thread takes batches over beside the "
+                    "training");
+    else
+        rule_advise(finding,
+                    "Take the next batch over while this one trains: a thread that "
+                    "iterates the loader and fills a `queue.Queue(2)`");
+    rule_advise(finding,
+                "Larger batches are taken over less often; a set that is in memory "
+                "needs no workers");
+}
+
+static void find_handover(struct rule_context *context)
+{
+    const struct steps_summary *train = context->train;
+    double taken = taken_over_ns(context), step = train->mean_ns;
+    double tensors = loading_tensors(context);
+    bool is_found =
+        rule_least(context, taken, train->taken_error_ns) / step >= context->threshold;
+    struct finding *finding =
+        is_found ? rule_add_open(context, NULL, "data", FINDING_LOW) : NULL;
+
+    if (finding == NULL)
+        return;
+    finding->title = "Batches are ready, and taking them over takes long";
+    finding->formula = rule_print(
+        context, "%s of %s of data loading; how much of it a fix saves is not known",
+        rule_ms(context, taken), rule_ms(context, train->phase_ns[EVENT_PHASE_DATA]));
+    finding->sentence = rule_print(context,
+                                   "For %s of %s of a step the batch is ready, and the "
+                                   "trainer takes it over from its "
+                                   "worker: it asks for the memory of each tensor, "
+                                   "opens and maps it, and unpickles "
+                                   "what is no tensor",
+                                   rule_ms(context, taken), rule_ms(context, step));
+    finding->wrong_if =
+        "The workers' Python computes all the time and does not answer, or "
+        "cores are short: then it is a wait for these.";
+    rule_evidence(context, finding, "taken_over_ms", taken / NS_PER_MS);
+    rule_evidence(context, finding, "no_batch_ready_ms", train->waited_ns / NS_PER_MS);
+    rule_evidence(context, finding, "share_pct", 100 * taken / step);
+    rule_evidence(context, finding, "tensors",
+                  rule_number(context, FACT_DATALOADER_TENSORS));
+    rule_evidence(context, finding, "batch_size",
+                  rule_number(context, FACT_DATALOADER_BATCH_SIZE));
+    advise_handover(context, finding, tensors);
+}
+
 const struct rule rules_workers[] = {
     {{.id = "slow-worker",
       .reads = "phase data; CPU time of each worker",
@@ -49,5 +134,17 @@ const struct rule rules_workers[] = {
       .trend = true,
       .early = true},
      find_slow_worker},
+    {{.id = "batch-handover",
+      .reads = "phase data, of it with a batch ready; dataloader.*; idle devices",
+      .formula = "0: not known before it is tried",
+      .threshold = 0.10,
+      .unit = "share of the step",
+      .min = 0,
+      .max = 1,
+      .source =
+          "a batch of two tensors takes some 1.5 ms, which small steps do not notice "
+          "before it is a tenth",
+      .owner = OWNER_RISK},
+     find_handover},
     {.find = NULL},
 };

@@ -161,6 +161,13 @@ bool numbers_rises(const double *values, uint32_t count, double least)
     return true;
 }
 
+#define RARE_SPREADS 4.0
+
+double numbers_rare_from(double median, double p95)
+{
+    return median + fmax(RARE_SPREADS * (p95 - median), median);
+}
+
 double numbers_t95(uint64_t count)
 {
     /* Student's t at 97.5 % within 1 % from 4 degrees of freedom on. */

@@ -44,6 +44,11 @@ struct numbers_trend {
 struct numbers_trend numbers_trend(const double *times, const double *values,
                                    uint32_t count);
 
+/* From where on a value is so far from all but a twentieth of them that it is rare: beyond the
+ * median by four times what that twentieth is, and by as much as the median itself. Of noise
+ * it is about one in a million, of exponential waits one in ten thousand. */
+double numbers_rare_from(double median, double p95);
+
 /* Factor of the standard error for half a 95 % interval with `count` samples. */
 double numbers_t95(uint64_t count);
 

@@ -13,6 +13,10 @@
 /* A median of fewer says nothing. */
 #define STEPS_NEEDED 20u
 
+/* Every other step may be slow, and one more: this share of the steps is not. */
+#define BELOW_HALF 0.4
+#define MOST       0.95
+
 /* Share of the epochs whose first batch must be late: of all of them, or of the newest where
  * it was not always so. */
 #define EPOCHS_SLOW   0.7
@@ -27,6 +31,7 @@
 /* Of a collection: a usual part as long as that may hold it. */
 #define GC_IN_PART 0.9
 
+/* Of a step's usual part: not of those that are slow at a period, which may be half. */
 static double median_part(struct rhythm_work *work, uint32_t part)
 {
     uint32_t known = 0;
@@ -34,7 +39,7 @@ static double median_part(struct rhythm_work *work, uint32_t part)
     for (uint32_t i = 0; i < work->count; i++) {
         double ns = rhythm_part_ns(work->items[i].step, part);
 
-        if (!isnan(ns))
+        if (!isnan(ns) && !work->items[i].periodic)
             work->numbers[known++] = ns;
     }
     numbers_sort(work->numbers, known);
@@ -57,12 +62,21 @@ static double median_gap(struct rhythm_work *work, bool before_update)
     return numbers_quantile(work->numbers, known, 0.5);
 }
 
+/* What no more than that share of them exceeds. */
+static double usual_left(struct rhythm_work *work, double share)
+{
+    uint32_t known = 0;
+
+    for (uint32_t i = 0; i < work->count; i++)
+        if (!work->items[i].periodic)
+            work->numbers[known++] = work->items[i].left;
+    numbers_sort(work->numbers, known);
+    return numbers_quantile(work->numbers, known, share);
+}
+
 static double median_left(struct rhythm_work *work)
 {
-    for (uint32_t i = 0; i < work->count; i++)
-        work->numbers[i] = work->items[i].left;
-    numbers_sort(work->numbers, work->count);
-    return numbers_quantile(work->numbers, work->count, 0.5);
+    return usual_left(work, 0.5);
 }
 
 void rhythm_add(const struct rhythm_work *work, struct rhythm_sums *sums,
@@ -172,21 +186,59 @@ static void find_gc(struct rhythm_work *work, struct rhythm *rhythm)
     }
 }
 
+/* What steps at a period have more, once a run no longer warms up; 0 where none do. */
+static double usual_at_period(struct rhythm_work *work)
+{
+    uint32_t known = 0;
+
+    for (uint32_t i = work->count / 4; i < work->count; i++)
+        if (work->items[i].periodic)
+            work->numbers[known++] = rhythm_over(work, i);
+    numbers_sort(work->numbers, known);
+    return known > 0 ? numbers_quantile(work->numbers, known, 0.5) : 0;
+}
+
+/* What is usual for that step: those at a period have theirs. */
+static double usual_of(const struct rhythm_work *work, uint32_t i, double at_period)
+{
+    return work->median + (work->items[i].periodic ? at_period : 0);
+}
+
+/* From `from` to `to`, that many are over what is usual for them by so much. */
+static uint32_t count_over(const struct rhythm_work *work, uint32_t from, uint32_t to,
+                           double at_period, double ns)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = from; i < to; i++)
+        count += work->items[i].left - usual_of(work, i, at_period) >= ns;
+    return count;
+}
+
+/* A warm-up ends: where as many later steps are half as slow as its slowest, none is one. */
 static void find_warm_up(struct rhythm_work *work, struct rhythm *rhythm)
 {
     struct warm_up first = {0};
     struct rhythm_sums sums = {0};
+    double at_period = usual_at_period(work), most = 0;
 
     if (work->items[0].step->number >= WARM_UP_CALM)
         return;
     for (uint32_t i = 0; i < work->count / 4; i++)
-        if (!warm_up_goes_on(&first, work->items[i].left, work->median))
+        if (!warm_up_goes_on(&first, work->items[i].left, usual_of(work, i, at_period)))
             break;
     for (uint32_t i = 0; i < first.end; i++)
-        if (rhythm_over(work, i) > 0)
-            rhythm_take(work, &sums, i, rhythm_over(work, i));
-    if (sums.extra.steps > 0)
-        rhythm->warm_up = rhythm_finish(work, &sums);
+        most = fmax(most, work->items[i].left - usual_of(work, i, at_period));
+    if (count_over(work, first.end, work->count, at_period, most / 2) >=
+        count_over(work, 0, first.end, at_period, most / 2))
+        return;
+    for (uint32_t i = 0; i < first.end; i++) {
+        double ns = work->items[i].left - usual_of(work, i, at_period);
+
+        if (ns > 0)
+            rhythm_take(work, &sums, i, ns);
+    }
+    rhythm->warm_up = rhythm_finish(work, &sums);
 }
 
 /* Data time of an epoch's first step over that of the others; and what the model takes
@@ -296,13 +348,19 @@ static void find_epoch(struct rhythm_work *work, struct rhythm *rhythm)
 static void find_rest(struct rhythm_work *work, struct rhythm *rhythm)
 {
     double median = median_left(work);
-    struct rhythm_sums sums = {0};
+    struct rhythm_sums sums = {0}, rare = {0};
 
-    for (uint32_t i = 0; i < work->count; i++)
-        rhythm_take(work, &sums, i, work->items[i].left - median);
-    if (sums.ns <= 0)
-        return;
-    rhythm->rest = rhythm_finish(work, &sums);
+    for (uint32_t i = 0; i < work->count; i++) {
+        double over = work->items[i].left - median;
+
+        if (work->items[i].left > work->rare_from)
+            rhythm_add(work, &rare, work->items[i].step, over);
+        rhythm_take(work, &sums, i, over);
+    }
+    if (rare.extra.steps > 0)
+        rhythm->rare = rhythm_finish(work, &rare);
+    if (sums.ns > 0)
+        rhythm->rest = rhythm_finish(work, &sums);
 }
 
 /* What of a step is explained lay outside of its phases as far as it has more than usual
@@ -318,7 +376,7 @@ static void find_left_of_other(const struct rhythm_work *work, struct rhythm *rh
         double other = step_other_ns(item->step);
         double over = fmax(other - work->medians[EVENT_PHASES], 0);
 
-        if (!isnan(other))
+        if (!isnan(other) && item->left <= work->rare_from)
             numbers_series_add(&left, other - fmin(explained, over));
     }
     if (left.count == 0)
@@ -375,6 +433,9 @@ int parts_rhythm(const struct pick *pick, struct rhythm *rhythm)
         collect(pick, &work);
     if (error == 0 && work.count >= STEPS_NEEDED) {
         rhythm->steps = work.count;
+        work.rare_from = numbers_rare_from(median_left(&work), usual_left(&work, MOST));
+        work.median = usual_left(&work, BELOW_HALF);
+        rhythm_mark_period(&work);
         rhythm->median_ns = work.median = median_left(&work);
         for (uint32_t part = 0; part < RHYTHM_PARTS; part++)
             work.medians[part] = median_part(&work, part);

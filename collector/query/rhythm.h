@@ -1,9 +1,10 @@
 /* What the steps of a window have in common beyond their mean: extra time of some steps,
  * each instant of it under one cause.
  *
- * Causes are asked in this order, and what one takes the later ones do not see: garbage
- * collections; the first steps of the run; those of each epoch; a fixed period,
- * also one of which the window shows few or none (query/pauses.h); a trend; the size of
+ * Steps that are slow at a fixed period are sought first: they are not the usual ones, and
+ * no warm-up, which ends. Causes are asked in this order, and what one takes the later ones
+ * do not see: garbage collections; the first steps of the run; those of each epoch; a fixed
+ * period, also one of which the window shows few or none (query/pauses.h); a trend; the size of
  * the batch, that forward and backward grow with alike. What is left is unsteadiness
  * without a name.
  *
@@ -43,6 +44,9 @@ struct rhythm {
      * with first batches, and half of its 95 % interval; NaN unknown. */
     double other_left_ns, other_left_error_ns;
     struct rhythm_extra gc, warm_up, epoch, period, drift, rest;
+    /* Of `rest`: the few steps that are still far longer than all others
+     * (numbers_rare_from). Its error is theirs, as if they came at random. */
+    struct rhythm_extra rare;
     /* Batches of different size; the shorter steps count against the longer. */
     struct rhythm_extra sizes;
     double steps_per_epoch; /* NaN without two starts in the window */

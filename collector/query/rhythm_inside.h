@@ -11,8 +11,9 @@
 
 struct rhythm_item {
     const struct step *step;
-    double left; /* of its duration, not explained yet */
-    uint32_t at; /* its place among all steps: some of them are not looked at */
+    double left;   /* of its duration, not explained yet */
+    uint32_t at;   /* its place among all steps: some of them are not looked at */
+    bool periodic; /* it is slow as all at a period are: what is usual leaves it out */
 };
 
 struct rhythm_work {
@@ -20,6 +21,7 @@ struct rhythm_work {
     double *numbers; /* scratch, one for each item */
     uint32_t count;
     double median, medians[RHYTHM_PARTS];
+    double rare_from; /* what is longer is rare */
 };
 
 /* A part of a step: enum event_phase, EVENT_PHASES other; NaN unknown. */
@@ -63,6 +65,10 @@ struct rhythm_extra rhythm_finish(const struct rhythm_work *work,
 /* The sums of what comes again and again. */
 struct rhythm_extra rhythm_finish_cycles(struct rhythm_sums *sums,
                                          const struct cycles_price *price);
+
+/* Marks the steps that are slow at a period, beside a median of all that half of them may
+ * exceed: before anything is called usual, or a slow first step a warm-up. */
+void rhythm_mark_period(struct rhythm_work *work);
 
 /* What comes at every n-th step; else, in a period longer than the window shows, of all
  * pauses that are remembered. */

@@ -43,6 +43,17 @@ struct steps_summary {
     double waited_ns, waited_error_ns;
     double taken_ns, taken_error_ns; /* of it, a batch was there; of the same steps */
     double late_share; /* of those steps: they waited so at all */
+    /* The same without the few steps that are far longer than all others
+     * (numbers_rare_from): one of them makes the means above as unsure as they are large.
+     * What is typical is known all the same. Over the steps remembered. */
+    struct steps_typical {
+        uint64_t
+            rare; /* steps left out; 0: there are none, and the rest says nothing */
+        double mean_ns, error_ns;
+        double phase_ns[EVENT_PHASES], phase_error_ns[EVENT_PHASES];
+        double other_ns, other_error_ns;
+        double waited_error_ns, taken_error_ns;
+    } typical;
     double p95_low_ns, p95_high_ns;
     double steps_per_s;   /* of the window's span */
     double samples_per_s; /* NaN where samples are not told */

@@ -129,16 +129,63 @@ static double waited_ns(const struct step *step)
                                   : fmin((double)step->waited_ns, data);
 }
 
+/* Of some steps, in their order: all of them, or the typical ones. */
+struct spread {
+    struct numbers_series phases[EVENT_PHASES], other, whole, computing, waited, taken;
+};
+
+static void spread_add(struct spread *spread, const struct step *step)
+{
+    double data = step_phase_ns(step, EVENT_PHASE_DATA), waited = waited_ns(step);
+
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+        known_add(&spread->phases[phase], step_phase_ns(step, phase));
+    known_add(&spread->other, step_other_ns(step));
+    known_add(&spread->whole, (double)step->duration_ns);
+    known_add(&spread->waited, waited);
+    known_add(&spread->taken, data - waited);
+    known_add(&spread->computing, (double)step->duration_ns - data);
+}
+
+static double error_of(const struct numbers_series *series, uint64_t all)
+{
+    return numbers_series_error(series, all > 0 ? all : series->count);
+}
+
+static double mean_of(const struct numbers_series *series)
+{
+    return series->count == 0 ? (double)NAN
+                              : series->first + series->sum / (double)series->count;
+}
+
+static void add_typical(const struct spread *typical, uint64_t rare, uint64_t all,
+                        struct steps_summary *summary)
+{
+    struct steps_typical *to = &summary->typical;
+
+    to->rare = rare;
+    to->mean_ns = mean_of(&typical->whole);
+    to->error_ns = error_of(&typical->whole, all);
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
+        to->phase_ns[phase] = mean_of(&typical->phases[phase]);
+        to->phase_error_ns[phase] = error_of(&typical->phases[phase], all);
+    }
+    to->other_ns = mean_of(&typical->other);
+    to->other_error_ns = error_of(&typical->other, all);
+    to->waited_error_ns = error_of(&typical->waited, all);
+    to->taken_error_ns = error_of(&typical->taken, all);
+}
+
 /* How sure the means of steps and of their parts are. The spread comes from the steps
  * remembered, also where the means are of more. */
 static void add_part_errors(const struct pick *pick, enum part part, bool all,
                             struct steps_summary *summary)
 {
     const struct steps *steps = &pick->process->steps;
-    struct numbers_series parts[EVENT_PHASES] = {{0}}, other = {0}, whole = {0},
-                          computing = {0}, waited = {0}, taken = {0};
+    struct spread spread = {.whole = {0}}, typical = {.whole = {0}};
+    double rare_from = numbers_rare_from(summary->p50_ns, summary->p95_ns);
+    uint64_t late = 0, rare = 0, many = all ? summary->count : 0;
     bool told = false;
-    uint64_t late = 0;
     uint32_t count, first = pick_steps(pick, &count);
 
     for (uint32_t i = first; i < first + count; i++) {
@@ -146,36 +193,28 @@ static void add_part_errors(const struct pick *pick, enum part part, bool all,
 
         if (part_of(step) != part)
             continue;
-        for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
-            known_add(&parts[phase], step_phase_ns(step, phase));
-        known_add(&other, step_other_ns(step));
-        known_add(&whole, (double)step->duration_ns);
-        known_add(&waited, waited_ns(step));
-        known_add(&taken, step_phase_ns(step, EVENT_PHASE_DATA) - waited_ns(step));
+        spread_add(&spread, step);
+        if ((double)step->duration_ns > rare_from)
+            rare++;
+        else
+            spread_add(&typical, step);
         late += waited_ns(step) > 0;
         told = told || !isnan(step->waited_ns);
-        known_add(&computing,
-                  (double)step->duration_ns - step_phase_ns(step, EVENT_PHASE_DATA));
     }
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
-        summary->phase_error_ns[phase] = numbers_series_error(
-            &parts[phase], all ? summary->count : parts[phase].count);
-    summary->other_error_ns =
-        numbers_series_error(&other, all ? summary->count : other.count);
-    summary->computing_error_ns =
-        numbers_series_error(&computing, all ? summary->count : computing.count);
-    if (told && waited.count > 0) {
-        summary->late_share = (double)late / (double)waited.count;
-        summary->waited_ns = waited.first + waited.sum / (double)waited.count;
-        summary->waited_error_ns =
-            numbers_series_error(&waited, all ? summary->count : waited.count);
-        summary->taken_ns = taken.first + taken.sum / (double)taken.count;
-        summary->taken_error_ns =
-            numbers_series_error(&taken, all ? summary->count : taken.count);
+        summary->phase_error_ns[phase] = error_of(&spread.phases[phase], many);
+    summary->other_error_ns = error_of(&spread.other, many);
+    summary->computing_error_ns = error_of(&spread.computing, many);
+    if (told && spread.waited.count > 0) {
+        summary->late_share = (double)late / (double)spread.waited.count;
+        summary->waited_ns = mean_of(&spread.waited);
+        summary->waited_error_ns = error_of(&spread.waited, many);
+        summary->taken_ns = mean_of(&spread.taken);
+        summary->taken_error_ns = error_of(&spread.taken, many);
     }
-    summary->error_pct =
-        100 * numbers_series_error(&whole, all ? summary->count : whole.count) /
-        summary->mean_ns;
+    summary->error_pct = 100 * error_of(&spread.whole, many) / summary->mean_ns;
+    if (rare > 0)
+        add_typical(&typical, rare, many, summary);
 }
 
 static void find_usual(const struct pick *pick, struct steps_summary *train)
@@ -183,17 +222,24 @@ static void find_usual(const struct pick *pick, struct steps_summary *train)
     const struct steps *steps = &pick->process->steps;
     uint32_t count, first = pick_steps(pick, &count);
     uint32_t unknown = warm_up_unknown(steps, first, count);
-    struct numbers_series usual = {0};
+    struct numbers_series usual = {0}, typical = {0};
+    double rare_from = numbers_rare_from(train->p50_ns, train->p95_ns);
 
     if (unknown == 0)
         return;
-    for (uint32_t i = first + unknown; i < first + count; i++)
-        if (part_of(steps_at(steps, i)) == TRAIN)
-            numbers_series_add(&usual, (double)steps_at(steps, i)->duration_ns);
-    double mean = usual.first + usual.sum / (double)usual.count;
+    for (uint32_t i = first + unknown; i < first + count; i++) {
+        double ns = (double)steps_at(steps, i)->duration_ns;
 
-    train->usual = (struct steps_usual){
-        usual.count, mean, 100 * numbers_series_error(&usual, usual.count) / mean};
+        if (part_of(steps_at(steps, i)) != TRAIN)
+            continue;
+        numbers_series_add(&usual, ns);
+        if (!(ns > rare_from))
+            numbers_series_add(&typical, ns);
+    }
+    double mean = mean_of(&usual);
+
+    train->usual = (struct steps_usual){usual.count, mean,
+                                        100 * error_of(&typical, usual.count) / mean};
 }
 
 /* The shares between which the 95th percentile lies with 95 % certainty: a count of

@@ -11,11 +11,18 @@ static double busy_of(const struct gpu_device *device)
     return busy;
 }
 
-bool what_if_data_hidden(const struct bottlenecks_answer *summary,
+/* Of the wait; NaN where that is not known. */
+static double saves_of(double wait_ns, double saves_ns)
+{
+    return saves_ns < wait_ns ? fmax(saves_ns, 0) : wait_ns;
+}
+
+bool what_if_data_hidden(const struct bottlenecks_answer *summary, double saves_ns,
                          struct what_if *answer)
 {
     const struct steps_summary *train = &summary->steps.train;
-    double data = train->phase_ns[EVENT_PHASE_DATA], step = train->mean_ns;
+    double step = train->mean_ns;
+    double data = saves_of(train->phase_ns[EVENT_PHASE_DATA], saves_ns);
     double low = step - data, won = data, error = train->computing_error_ns;
 
     if (!(data / step >= WHAT_IF_SHARE) || isnan(error))
@@ -60,10 +67,26 @@ bool what_if_replayed(const struct bottlenecks_answer *summary,
     return true;
 }
 
-bool what_if_told(const struct bottlenecks_answer *summary, enum replay_what_if what_if,
-                  struct what_if *answer)
+/* Replayed steps hide all of the wait. */
+static bool data_hidden_replayed(const struct bottlenecks_answer *summary,
+                                 double saves_ns, struct what_if *answer)
 {
-    return what_if_replayed(summary, what_if, answer) ||
-           (what_if == REPLAY_DATA_HIDDEN && !what_if_is_replayed(summary, what_if) &&
-            what_if_data_hidden(summary, answer));
+    double step = summary->replay.step_ns;
+
+    if (!what_if_replayed(summary, REPLAY_DATA_HIDDEN, answer))
+        return false;
+    if (answer->low_ns < step - saves_ns) /* not where that is NaN */
+        answer->low_ns = step - saves_ns;
+    answer->high_ns = fmax(answer->high_ns, answer->low_ns);
+    return saves_ns >= WHAT_IF_SHARE * step || isnan(saves_ns);
+}
+
+bool what_if_told(const struct bottlenecks_answer *summary, double saves_ns,
+                  enum replay_what_if what_if, struct what_if *answer)
+{
+    if (what_if != REPLAY_DATA_HIDDEN)
+        return what_if_replayed(summary, what_if, answer);
+    return what_if_is_replayed(summary, what_if)
+               ? data_hidden_replayed(summary, saves_ns, answer)
+               : what_if_data_hidden(summary, saves_ns, answer);
 }

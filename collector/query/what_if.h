@@ -8,7 +8,9 @@
  *     at least   the host without its wait, and no less than a device is busy
  *     at most    the step without what its devices idled for data
  *
- * Where no device is known the host's chain is all there is, and the two are one.
+ * Where no device is known the host's chain is all there is, and the two are one. A batch that
+ * is there must still be taken over: `saves_ns` of the wait for data is what loading may end
+ * at most, per step; NaN all of it.
  */
 #ifndef QUERY_WHAT_IF_H
 #define QUERY_WHAT_IF_H
@@ -25,7 +27,7 @@ struct what_if {
 /* With data loading hidden. False where that says nothing: the wait is not known, is
  * less than WHAT_IF_SHARE of a step, or the steps are too few for an interval. */
 MUST_CHECK bool what_if_data_hidden(const struct bottlenecks_answer *summary,
-                                    struct what_if *answer);
+                                    double saves_ns, struct what_if *answer);
 
 /* Do replayed steps (aggregate/replay.h) tell it, who know what waited for what? Of data
  * loading not where no device worked: then the phases of all steps say the same, surer. */
@@ -37,7 +39,7 @@ MUST_CHECK bool what_if_replayed(const struct bottlenecks_answer *summary,
                                  enum replay_what_if what_if, struct what_if *answer);
 
 /* Whatever of both tells it. */
-MUST_CHECK bool what_if_told(const struct bottlenecks_answer *summary,
+MUST_CHECK bool what_if_told(const struct bottlenecks_answer *summary, double saves_ns,
                              enum replay_what_if what_if, struct what_if *answer);
 
 /* Less is not worth a sentence. */

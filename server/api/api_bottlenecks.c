@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "api/json.h"
+#include "findings/findings.h"
 #include "judge/judge.h"
 #include "judge/replays.h"
 #include "query/bottlenecks_query.h"
@@ -79,7 +80,7 @@ static void add_what_if(cJSON *body, const struct bottlenecks_answer *answer,
         enum replay_what_if what_if = (enum replay_what_if)i;
 
         if ((what_if != REPLAY_DATA_HIDDEN || !is_fixed(judgement)) &&
-            what_if_told(answer, what_if, &told))
+            what_if_told(answer, findings_loading_saves(answer), what_if, &told))
             add_one(list, what_if, &told);
     }
 }

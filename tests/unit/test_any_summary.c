@@ -117,6 +117,32 @@ static void check_price(const struct finding *finding)
     EXPECT(finding, isfinite(finding->owned_ns) && finding->owned_ns >= 0);
 }
 
+/* The evidence that says, in ms per step, what a price is a part of. */
+static const struct {
+    const char *rule, *key;
+} takes[] = {{"data-loading", "data_ms"}, {"tiny-ops", "together_ms"},
+             {"moved-data", "moved_ms"},  {"optimizer-loop", "optimizer_ms"},
+             {"gc-pauses", "extra_ms"},   {"warm-up", "extra_ms"},
+             {"epoch-start", "extra_ms"}, {"periodic-steps", "extra_ms"},
+             {"step-drift", "extra_ms"}};
+
+/* Of all rules: no more than a step, nor than what the evidence takes; and so what it owns. */
+static void check_promise(const struct finding *finding)
+{
+    double step = drawn.steps.train.mean_ns, price = finding->ns_per_step;
+    double slack = price * 1e-9 + 1e-3;
+
+    EXPECT(finding, price <= step && finding->share <= 1);
+    EXPECT(finding, isnan(finding->high_ns) || finding->high_ns <= step);
+    EXPECT(finding, isnan(finding->takes_ns) || price <= finding->takes_ns);
+    EXPECT(finding, finding->owned_ns <= price + slack);
+    for (size_t i = 0; i < sizeof(takes) / sizeof(takes[0]); i++)
+        for (uint32_t j = 0; j < finding->evidence_count; j++)
+            if (strcmp(finding->rule->id, takes[i].rule) == 0 &&
+                strcmp(finding->evidence[j].key, takes[i].key) == 0)
+                EXPECT(finding, price <= finding->evidence[j].number * 1e6 + slack);
+}
+
 static void check_sum(void)
 {
     double step = drawn.steps.train.mean_ns, sum = 0;
@@ -176,6 +202,7 @@ static void look(const struct findings_settings *settings)
     findings_find(&drawn, settings, &findings);
     for (uint32_t i = 0; i < findings.count; i++) {
         check_price(&findings.list[i]);
+        check_promise(&findings.list[i]);
         check_evidence(&findings.list[i]);
         check_texts(&findings.list[i]);
         count_rule(&findings.list[i]);

@@ -43,9 +43,22 @@ static void without_a_device_the_wait_for_data_is_gone(void **unused)
     struct what_if hidden;
 
     (void)unused;
-    assert_true(what_if_data_hidden(&summary, &hidden));
+    assert_true(what_if_data_hidden(&summary, (double)NAN, &hidden));
     assert_true(fabs(hidden.low_ns - 158 * MS) < 1);
     assert_true(fabs(hidden.high_ns - 162 * MS) < 1);
+}
+
+/* 10 of the 40 ms are taken over from workers that have the batch ready. */
+static void what_no_loader_saves_is_not_promised(void **unused)
+{
+    struct what_if hidden;
+
+    (void)unused;
+    assert_true(what_if_told(&summary, 30 * MS, REPLAY_DATA_HIDDEN, &hidden));
+    assert_true(fabs(hidden.low_ns - 168 * MS) < 1);
+    assert_true(fabs(hidden.high_ns - 172 * MS) < 1);
+    assert_false(what_if_told(&summary, 5 * MS, REPLAY_DATA_HIDDEN, &hidden));
+    assert_false(what_if_told(&summary, 0, REPLAY_DATA_HIDDEN, &hidden));
 }
 
 static void a_device_that_is_not_used_says_nothing_of_the_wait(void **unused)
@@ -59,7 +72,7 @@ static void a_device_that_is_not_used_says_nothing_of_the_wait(void **unused)
     pair[1].idle_ns[GPU_IDLE_DATA] = 40 * MS;
     summary.gpu.devices = pair;
     summary.gpu.device_count = 2;
-    assert_true(what_if_data_hidden(&summary, &hidden));
+    assert_true(what_if_data_hidden(&summary, (double)NAN, &hidden));
     assert_true(fabs(hidden.low_ns - 158 * MS) < 1);
     assert_true(fabs(hidden.high_ns - 162 * MS) < 1);
 }
@@ -71,7 +84,7 @@ static void a_device_that_is_busy_meanwhile_keeps_its_step(void **unused)
     (void)unused;
     summary.gpu.device_count = 1;
     device.use_ns[GPU_COMPUTE] = 198 * MS;
-    assert_true(what_if_data_hidden(&summary, &hidden));
+    assert_true(what_if_data_hidden(&summary, (double)NAN, &hidden));
     assert_true(fabs(hidden.low_ns - 196 * MS) < 1);
     assert_true(fabs(hidden.high_ns - 202 * MS) < 1);
 }
@@ -82,14 +95,14 @@ static void what_is_not_known_or_not_worth_it_is_not_said(void **unused)
 
     (void)unused;
     summary.steps.train.phase_ns[EVENT_PHASE_DATA] = MS;
-    assert_false(what_if_data_hidden(&summary, &hidden));
+    assert_false(what_if_data_hidden(&summary, (double)NAN, &hidden));
     summary.steps.train.phase_ns[EVENT_PHASE_DATA] = (double)NAN;
-    assert_false(what_if_data_hidden(&summary, &hidden));
+    assert_false(what_if_data_hidden(&summary, (double)NAN, &hidden));
     summary.steps.train.phase_ns[EVENT_PHASE_DATA] = 40 * MS;
     summary.steps.train.computing_error_ns = (double)NAN;
-    assert_false(what_if_data_hidden(&summary, &hidden));
+    assert_false(what_if_data_hidden(&summary, (double)NAN, &hidden));
     memset(&summary.steps.train, 0, sizeof(summary.steps.train));
-    assert_false(what_if_data_hidden(&summary, &hidden));
+    assert_false(what_if_data_hidden(&summary, (double)NAN, &hidden));
 }
 
 /* Means per step of a job; with `data` of 0 the truth of what is asked. */
@@ -156,7 +169,7 @@ static void the_truth_of_simulated_jobs_lies_in_the_interval(void **unused)
         job.data = 0;
         double truth = run(&job, seed).step;
 
-        if (!what_if_data_hidden(&summary, &hidden))
+        if (!what_if_data_hidden(&summary, (double)NAN, &hidden))
             continue;
         asked++;
         held += truth >= hidden.low_ns && truth <= hidden.high_ns;
@@ -169,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(without_a_device_the_wait_for_data_is_gone, begin),
+        cmocka_unit_test_setup(what_no_loader_saves_is_not_promised, begin),
         cmocka_unit_test_setup(a_device_that_is_not_used_says_nothing_of_the_wait,
                                begin),
         cmocka_unit_test_setup(a_device_that_is_busy_meanwhile_keeps_its_step, begin),

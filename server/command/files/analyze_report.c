@@ -10,6 +10,7 @@
 #include "command/files/analyze.h"
 #include "command/terminal.h"
 #include "findings/figure.h"
+#include "findings/findings.h"
 #include "query/what_if.h"
 
 #define MS 1e6
@@ -353,7 +354,8 @@ static void print_what_ifs(const struct bottlenecks_answer *summary, uint32_t co
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
         char text[256], low[DIGITS], high[DIGITS];
 
-        if (!what_if_told(summary, (enum replay_what_if)i, &told))
+        if (!what_if_told(summary, findings_loading_saves(summary),
+                          (enum replay_what_if)i, &told))
             continue;
         if (!any)
             puts("\nWhat if");
