@@ -1,10 +1,12 @@
 """selftest overhead: what a slower run looks like from outside, and commands that tell little.
 How long steps take is the machine's: what is asserted is far beyond its noise."""
+import contextlib
 import json
 import os
 import signal
 import sys
 import textwrap
+import time
 
 from harness import BUILD, TrainglassTest, children_of, is_alive, main, wait_for
 
@@ -103,6 +105,20 @@ class Selftest(TrainglassTest):
         self.assertLess(abs(answer["overhead"]["pct"]), 25, answer)
         self.assertEqual(answer["own"]["runs_with_figure"], 3, answer)
         self.assertIsNotNone(answer["own"]["measured_pct"])
+
+    def test_a_job_that_prints_without_end_fills_no_memory(self):
+        job = LOOP.replace("begins.append", "print('x' * 4000); begins.append")
+        started = self.start("selftest", "overhead", "--pairs", 1, "--seconds", 3, "--",
+                             sys.executable, self.script(job))
+        largest = 0
+        while started.poll() is None:
+            for path in self.directory.glob("selftest-*/*.output"):
+                with contextlib.suppress(FileNotFoundError):
+                    largest = max(largest, path.stat().st_size)
+            time.sleep(0.01)
+        self.assertEqual(started.returncode, 0)
+        self.assertGreater(largest, 0)
+        self.assertLess(largest, 64 << 20)
 
     def test_a_run_that_ends_early_counts_as_long_as_both_run(self):
         job = LOOP.replace("while running:", "while running and len(begins) < 3000:")

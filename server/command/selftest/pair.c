@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,7 +23,8 @@
 #define WARM_NS    UINT64_C(2000000000) /* of steps: caches, allocators, the budget */
 #define WARM_STEPS 5u
 #define LEAVE_NS                                                                       \
-    UINT64_C(20000000000) /* a job may write what it has when it is ended */
+    UINT64_C(20000000000)    /* a job may write what it has when it is ended */
+#define OUTPUT_MAX (1 << 20) /* the newest of it is kept, in shared memory */
 /* Of a change of cores so many steps are lost: it comes as seldom as that is little. */
 #define WINDOW_STEPS 6u
 #define PAIR_WINDOWS 24u /* at least, so that long steps have as many */
@@ -91,7 +93,7 @@ static void start_child(const struct trial *trial, int side)
     affinity_set(0, core_of(trial, 0, side));
     pair_output_path(pair, side, path);
     if (freopen("/dev/null", "r", stdin) == NULL ||
-        freopen(path, "w", stdout) == NULL || dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
+        freopen(path, "a", stdout) == NULL || dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
         _exit(126);
     step_times_export(pair->folder, side);
     execvp(pair->commands[side][0], pair->commands[side]);
@@ -199,6 +201,17 @@ static bool is_warm(struct trial *trial, int side)
     return true;
 }
 
+/* It is written by appending, so that it goes on at its new end. */
+static void bound_output(const struct pair *pair, int side)
+{
+    char path[PLACE_BYTES];
+    struct stat status;
+
+    pair_output_path(pair, side, path);
+    if (stat(path, &status) == 0 && status.st_size > OUTPUT_MAX)
+        (void)truncate(path, 0);
+}
+
 /* Runs sides first..last until both were warm for as long as was asked, or one ended by
  * itself; without steps until all have ended. */
 static int follow(struct trial *trial, int first, int last)
@@ -221,10 +234,12 @@ static int follow(struct trial *trial, int first, int last)
 
             until = now + (least > pair->measured_ns ? least : pair->measured_ns);
         }
-        for (int i = first; i <= last; i++)
+        for (int i = first; i <= last; i++) {
             if (trial->sides[i].pid != 0)
                 affinity_set_tree(trial->sides[i].pid,
                                   core_of(trial, trial->change_count, i));
+            bound_output(pair, i);
+        }
         error = note_change(trial);
         if (error == 0)
             error = wait_until(trial, now + window);

@@ -191,15 +191,21 @@ enum selftest_verdict selftest_judge(const struct selftest *selftest)
                                                       : SELFTEST_UNDECIDED;
 }
 
+/* The least: the control shows the method's error with half as many. */
+static uint32_t wanted_pairs(const struct selftest *selftest, bool control)
+{
+    uint32_t pairs = selftest->pairs ? selftest->pairs : PAIRS_MIN;
+
+    return !control ? pairs : pairs > 3 ? (pairs + 1) / 2 : 2;
+}
+
 static bool is_enough(const struct selftest *selftest, bool control)
 {
     uint32_t pairs =
         control ? selftest->control_ratios.group_count : selftest->ratios.group_count;
 
-    if (control)
-        return pairs >= (selftest->pairs ? (selftest->pairs + 1) / 2 : CONTROL_PAIRS);
-    if (selftest->pairs != 0 || pairs < PAIRS_MIN)
-        return pairs >= (selftest->pairs ? selftest->pairs : PAIRS_MIN);
+    if (control || selftest->pairs != 0 || pairs < PAIRS_MIN)
+        return pairs >= wanted_pairs(selftest, control);
     return pairs == PAIRED_GROUPS_MAX || selftest_judge(selftest) != SELFTEST_UNDECIDED;
 }
 
@@ -232,10 +238,8 @@ static int take_pairs(struct selftest *selftest, bool control)
         control ? &selftest->control_ratios : &selftest->ratios;
     struct paired_estimate *estimate =
         control ? &selftest->control : &selftest->overhead;
-    uint32_t wanted = selftest->pairs ? selftest->pairs : PAIRS_MIN, empty = 0;
+    uint32_t empty = 0;
 
-    if (control)
-        wanted = selftest->pairs ? (selftest->pairs + 1) / 2 : CONTROL_PAIRS;
     while (!is_enough(selftest, control)) {
         empty_folder(selftest->pair.folder);
         selftest->pair.swapped = ratios->group_count % 2 != 0;
@@ -262,7 +266,7 @@ static int take_pairs(struct selftest *selftest, bool control)
         if (code != 0)
             return code;
         show_progress(control ? "bare against bare" : "watched against bare", ratios,
-                      estimate, wanted);
+                      estimate, wanted_pairs(selftest, control));
     }
     return 0;
 }
