@@ -319,7 +319,8 @@ int command_selftest(const struct invocation *invocation)
 {
     static struct selftest selftest; /* large */
     uint32_t seconds = SECONDS;
-    char directory[PLACE_BYTES], folder[PLACE_BYTES + sizeof(FOLDER_PATTERN) + 1];
+    static char folder[PLACE_BYTES + sizeof(FOLDER_PATTERN) + 1];
+    char directory[PLACE_BYTES];
     uint64_t pairs_ns;
 
     selftest.invocation = invocation;

@@ -6,28 +6,29 @@
 
 #include "command/selftest/selftest.h"
 #include "command/terminal.h"
+#include "query/numbers.h"
 
 #define COMMAND_SHOWN 200
 
-/* The figures of all watched runs as one: their mean, and the mean of their intervals,
- * which is what one run tells. */
-static bool own_of_runs(const struct selftest *selftest, struct own_figure *mean)
+/* Of what all watched runs say, the median of each number: what one run tells. */
+static bool own_of_runs(const struct selftest *selftest, struct own_figure *typical)
 {
-    uint32_t intervals = 0;
+    double columns[3][PAIRED_GROUPS_MAX];
+    uint32_t counts[3] = {0};
 
-    *mean = (struct own_figure){0};
     for (uint32_t i = 0; i < selftest->own_count; i++) {
         const struct own_figure *own = &selftest->own[i];
+        const double row[3] = {own->measured_pct, own->low_pct, own->high_pct};
 
-        mean->measured_pct += own->measured_pct / selftest->own_count;
-        if (isnan(own->low_pct) || isnan(own->high_pct))
-            continue;
-        mean->low_pct += own->low_pct;
-        mean->high_pct += own->high_pct;
-        intervals++;
+        for (int j = 0; j < 3; j++)
+            if (!isnan(row[j]))
+                columns[j][counts[j]++] = row[j];
     }
-    mean->low_pct = intervals > 0 ? mean->low_pct / intervals : (double)NAN;
-    mean->high_pct = intervals > 0 ? mean->high_pct / intervals : (double)NAN;
+    for (int j = 0; j < 3; j++)
+        numbers_sort(columns[j], counts[j]);
+    *typical = (struct own_figure){numbers_quantile(columns[0], counts[0], 0.5),
+                                   numbers_quantile(columns[1], counts[1], 0.5),
+                                   numbers_quantile(columns[2], counts[2], 0.5)};
     return selftest->own_count > 0;
 }
 
@@ -95,11 +96,20 @@ static cJSON *add_estimate(cJSON *document, const char *key,
 static void add_own(cJSON *document, const struct selftest *selftest)
 {
     cJSON *object = cJSON_AddObjectToObject(document, "own");
+    cJSON *each = cJSON_CreateArray();
     struct own_figure own;
     bool known = own_of_runs(selftest, &own);
 
-    add_pct(object, "measured_pct", known ? own.measured_pct : (double)NAN);
+    add_pct(object, "measured_pct", own.measured_pct);
     add_interval(object, own.low_pct, own.high_pct);
+    for (uint32_t i = 0; i < selftest->own_count; i++) {
+        cJSON *run = cJSON_CreateObject();
+
+        cJSON_AddItemToArray(each, run);
+        add_pct(run, "measured_pct", selftest->own[i].measured_pct);
+        add_interval(run, selftest->own[i].low_pct, selftest->own[i].high_pct);
+    }
+    cJSON_AddItemToObject(object, "each", each);
     cJSON_AddNumberToObject(object, "runs", selftest->ratios.group_count);
     cJSON_AddNumberToObject(object, "runs_with_figure", selftest->own_count);
     cJSON_AddNumberToObject(object, "runs_that_meet", runs_that_meet(selftest));
