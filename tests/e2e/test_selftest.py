@@ -141,6 +141,9 @@ class Selftest(TrainglassTest):
         told = self.refused(4, "--", sys.executable, failing)
         self.assertIn("ended with code 7", told)
         self.assertIn("disk is full", told)
+        watched = self.script("import os, time; 'TRAINGLASS_SESSION' in os.environ and 1 / 0; time.sleep(1.2)")
+        self.assertIn("the watched run of the command ended with code 1", self.refused(
+            4, "--pairs", 1, "--", sys.executable, watched))
 
     def test_wrong_words_are_usage(self):
         for words, what in (((), "CMD"), (("--pairs", "0", "true"), "--pairs 0"),

@@ -27,7 +27,8 @@
 #define OUTPUT_MAX (1 << 20) /* the newest of it is kept, in shared memory */
 /* Of a change of cores so many steps are lost: it comes as seldom as that is little. */
 #define WINDOW_STEPS 6u
-#define PAIR_WINDOWS 24u /* at least, so that long steps have as many */
+#define PAIR_WINDOWS 24u                   /* so that long steps have as many, */
+#define PAIR_MOST_NS UINT64_C(60000000000) /* in this time */
 
 /* One of the two runs. */
 struct side {
@@ -227,11 +228,14 @@ static int follow(struct trial *trial, int first, int last)
 
         if (now > pair->deadline_ns)
             return -ETIME;
+        if ((a->pid == 0 && a->status != 0) || (b->pid == 0 && b->status != 0))
+            break; /* it failed */
         if (warm && (a->pid == 0 || b->pid == 0 || (until != 0 && now > until)))
             break;
         if (warm && until == 0) {
             uint64_t least = PAIR_WINDOWS * window;
 
+            least = least < PAIR_MOST_NS ? least : PAIR_MOST_NS;
             until = now + (least > pair->measured_ns ? least : pair->measured_ns);
         }
         for (int i = first; i <= last; i++) {
@@ -354,14 +358,13 @@ static int compare(struct trial *trial, struct paired_ratios *ratios)
         add_runs(trial, ratios);
     if (paired_end_group(ratios) > 0)
         return PAIR_STEPS;
-    if (!sides[0].by_itself || !sides[1].by_itself) {
-        if (WINDOW_STEPS * pair->step_ns > (double)pair->window_ns) /* for the next */
-            pair->window_ns = (uint64_t)(WINDOW_STEPS * pair->step_ns);
-        return PAIR_NOTHING;
-    }
-    add_runs(trial, ratios); /* too short for windows */
+    if (WINDOW_STEPS * pair->step_ns > (double)pair->window_ns) /* for the next */
+        pair->window_ns = (uint64_t)(WINDOW_STEPS * pair->step_ns);
+    add_runs(trial, ratios); /* too few steps for windows */
     if (paired_end_group(ratios) > 0)
         return PAIR_STEPS;
+    if (!sides[0].by_itself || !sides[1].by_itself)
+        return PAIR_NOTHING;
     double wall = log(pair->wall_s[1] / pair->wall_s[0]);
 
     paired_add(ratios, (struct paired_ratio){wall, wall});
