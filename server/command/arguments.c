@@ -147,7 +147,7 @@ static int take_words(struct parsing *parsing)
             error = take_flag(parsing, word);
         else {
             invocation->argv[invocation->argc++] = word;
-            if (invocation->command->stops_at_argument)
+            if (invocation->argc == invocation->command->stops_at_argument)
                 flags = false;
         }
         if (error != 0)

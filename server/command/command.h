@@ -50,7 +50,7 @@ struct command {
     uint32_t settings;     /* bits of enum option_id that it heeds */
     struct command_flag flags[COMMAND_FLAGS];
     int min_arguments, max_arguments;
-    bool stops_at_argument; /* what follows the first argument belongs to that */
+    int stops_at_argument; /* what follows that argument belongs to it, from 1; 0 none */
     int (*run)(const struct invocation *invocation);
 };
 
@@ -66,6 +66,7 @@ int command_compare(const struct invocation *invocation);
 int command_clean(const struct invocation *invocation);
 int command_analyze(const struct invocation *invocation);
 int command_window(const struct invocation *invocation);
+int command_selftest(const struct invocation *invocation);
 
 /* The values of the flag of that name, which repeats; how many. */
 int command_values(const struct invocation *invocation, const char *name,

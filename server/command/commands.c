@@ -48,7 +48,7 @@ const struct command commands[] = {
            true}},
      .min_arguments = 1,
      .max_arguments = 1 << 20,
-     .stops_at_argument = true,
+     .stops_at_argument = 1,
      .run = command_run},
     {.name = "serve",
      .arguments = "[FILE...]",
@@ -84,7 +84,7 @@ const struct command commands[] = {
      .flags = {{"--no-server", NULL, "record only: something else serves the page",
                 false}},
      .max_arguments = 64,
-     .stops_at_argument = true,
+     .stops_at_argument = 1,
      .run = command_demo},
     {.name = "doctor",
      .arguments = "",
@@ -269,6 +269,60 @@ const struct command commands[] = {
                {"--no-wait", NULL, "only ask", false}},
      .max_arguments = 0,
      .run = command_window},
+    {.name = "selftest",
+     .arguments = "overhead [--] CMD [ARG...]",
+     .summary = "what watching costs your own job, measured from outside",
+     .help =
+         "Runs CMD bare and under `run`, both at the same time on one core each, "
+         "changes their cores\n"
+         "all the time and compares their steps; first CMD bare against itself, which "
+         "shows the\n"
+         "method's own error. Prints the cost as seen from outside and as the product "
+         "says it of\n"
+         "itself (/api/overhead), each with its 95 % interval, and whether they meet. "
+         "The server is\n"
+         "left out: it is no part of the job. Where two cores cannot be had the runs "
+         "come one after\n"
+         "the other.\n"
+         "\n"
+         "CMD is started dozens of times, two at once, and ended by SIGTERM after some "
+         "seconds of\n"
+         "training: give it a folder that it may spoil, for each run overwrites the "
+         "checkpoints of\n"
+         "the one before. Two at once need twice the memory, also of a GPU, and no "
+         "port "
+         "of their own;\n"
+         "`taskset -c 0 trainglass selftest ...` has one run after the other. Output "
+         "is "
+         "shown only\n"
+         "when CMD fails.\n"
+         "\n"
+         "Steps are the updates of torch's optimizers; another program writes them "
+         "itself: it makes\n"
+         "$STEPS_OUT.pid when it is warm, and when SIGTERM comes $STEPS_OUT, the "
+         "CLOCK_MONOTONIC\n"
+         "nanoseconds at which its steps began (int64). Of a command without steps "
+         "that "
+         "ends by\n"
+         "itself the whole time is compared.\n"
+         "\n"
+         "  trainglass selftest overhead -- python train.py --checkpoints "
+         "/tmp/spoiled\n"
+         "  trainglass selftest overhead --level phases --pairs 20 -- python train.py\n"
+         "\n"
+         "It takes pairs until the interval lies on one side of the budget, for at "
+         "most "
+         "15 minutes.\n"
+         "Exits 0 whatever it finds, 4 when there was nothing to compare.\n",
+     .settings = PROBE | BIT(OPTION_DIR),
+     .flags = {{"--pairs", "N", "so many pairs: 1 to 256, else as many as needed",
+                false},
+               {"--seconds", "S", "of each pair that are measured: 1 to 600, else 5",
+                false}},
+     .min_arguments = 2,
+     .max_arguments = 1 << 20,
+     .stops_at_argument = 2,
+     .run = command_selftest},
     {.name = NULL},
 };
 /* clang-format on */

@@ -94,6 +94,16 @@ bool place_python(char *path)
     return beside_program(path, relative);
 }
 
+bool place_step_timer(char *path)
+{
+    char site[PLACE_BYTES], *slash;
+
+    if (!place_python(site) || (slash = strrchr(site, '/')) == NULL)
+        return false;
+    *slash = '\0';
+    return format(path, "%s/step_times", site);
+}
+
 bool place_example(char *path)
 {
     static const char *const relative[] = {

@@ -48,6 +48,19 @@ static void what_follows_the_command_belongs_to_it(void **state)
     assert_null(invocation.argv[5]);
 }
 
+static void a_word_before_the_command_may_have_flags_behind_it(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        PARSE("selftest", "overhead", "--pairs", "3", "python", "--pairs", "7"), 0);
+    assert_string_equal(invocation.flags[0], "3");
+    assert_int_equal(invocation.argc, 4);
+    assert_string_equal(invocation.argv[1], "python");
+    assert_int_equal(PARSE("selftest", "overhead", "--", "--odd-program"), 0);
+    assert_string_equal(invocation.argv[1], "--odd-program");
+    assert_int_equal(PARSE("selftest", "overhead"), -EINVAL);
+}
+
 static void a_double_dash_ends_the_flags(void **state)
 {
     (void)state;
@@ -126,6 +139,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_follows_the_command_belongs_to_it),
+        cmocka_unit_test(a_word_before_the_command_may_have_flags_behind_it),
         cmocka_unit_test(a_double_dash_ends_the_flags),
         cmocka_unit_test(a_value_is_taken_with_an_equals_sign_or_from_the_next_word),
         cmocka_unit_test(help_is_answered_before_anything_is_checked),
