@@ -260,6 +260,7 @@ int parts_gpu(const struct pick *pick, uint32_t points, struct gpu_answer *answe
 
     answer->devices = NULL;
     answer->uncounted = gpu->refused;
+    answer->lost_launches = gpu->lost_count;
     answer->head.recorded_steps = 0;
     if (gpu->table_count == 0) {
         answer->head.recorded_steps = recorded_steps(pick);

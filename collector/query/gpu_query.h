@@ -11,8 +11,8 @@ struct gpu_point {
     double use_share[GPU_USES], idle_share[GPU_IDLES];
 };
 
-struct gpu_run_copies { /* of one direction */
-    uint32_t way;       /* enum event_copy; 0 not told */
+struct gpu_run_copies {     /* of one direction */
+    uint32_t way;           /* enum event_copy; 0 not told */
     bool pageable, unknown; /* the host's memory; unknown: it may be either */
     uint64_t count, bytes;
     double ns, bytes_per_s;
@@ -85,6 +85,7 @@ struct gpu_answer {
     /* What it says of an average step is of other steps than the head's. */
     bool of_others;
     uint64_t uncounted;              /* work of devices beyond GPU_TABLES */
+    uint64_t lost_launches;          /* of a file: those whose work is not in it */
     struct hardware_answer hardware; /* of gpu_query() alone */
 };
 

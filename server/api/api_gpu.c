@@ -127,6 +127,7 @@ cJSON *gpu_json(const struct gpu_answer *answer)
         cJSON_AddItemToArray(list, device_json(&answer->devices[i]));
     json_text(body, "busiest", busiest != NULL ? busiest->device : NULL);
     json_count(body, "uncounted_work", answer->uncounted);
+    json_count(body, "lost_launches", answer->lost_launches);
     if (answer->hardware.driver != NULL) /* it was asked for */
         hardware_json(body, &answer->hardware);
     return body;

@@ -89,19 +89,83 @@ static void what_is_in_the_tables_and_not_whole_is_counted(void **state)
         assert_int_equal(result.remarks[i], 0);
     file_forget(store, "t-said");
     load(OP "," CALL("cuda_runtime") "," KERNEL("kernel") "," EVENT(
-        "kernel",
-        "b", 40, "\"device\":1,\"stream\":7,\"correlation\":9") "," EVENT("kernel", "c",
-                                                                          60,
-                                                                          "\"device\":"
-                                                                          "1,"
-                                                                          "\"stream\":"
-                                                                          "7") "," EVENT("cpu_op",
-                                                                                         "aten::add",
-                                                                                         80,
-                                                                                         "\"External id\":\"none\""));
+        "kernel", "b", 40,
+        "\"device\":1,\"stream\":7,\"correlation\":9") "," EVENT("kernel", "c", 60,
+                                                                 "\"device\":"
+                                                                 "1,"
+                                                                 "\"stream\":"
+                                                                 "7") "," EVENT("cpu_"
+                                                                                "op",
+                                                                                "aten::"
+                                                                                "add",
+                                                                                80,
+                                                                                "\"Exte"
+                                                                                "rnal "
+                                                                                "id\":"
+                                                                                "\"none"
+                                                                                "\""));
     assert_int_equal(result.remarks[FILE_REMARK_UNLINKED], 2);
     assert_int_equal(result.remarks[FILE_REMARK_VALUES], 1);
     assert_int_equal(result.remarks[FILE_REMARK_NAMES], 0);
+}
+
+/* The one process of the file's session. */
+static const struct process *loaded(void)
+{
+    return store->sessions[store->session_count - 1]->processes;
+}
+
+#define LAUNCHED(name, ts, correlation)                                                \
+    EVENT("cuda_runtime", name, ts, "\"correlation\":" #correlation)
+#define RAN(ts, correlation)                                                           \
+    EVENT("kernel", "gemm", ts,                                                        \
+          "\"device\":0,\"stream\":7,\"correlation\":" #correlation)
+
+static void launches_whose_kernels_are_not_in_the_file_are_counted(void **state)
+{
+    (void)state;
+    load(OP "," LAUNCHED("cudaLaunchKernel", 2, 3) "," RAN(20, 3) "," LAUNCHED(
+        "cudaLaunchKernel", 1000,
+        4) "," LAUNCHED("cudaGraphLaunch", 1100,
+                        5) "," LAUNCHED("cudaLaunchHostFunc", 1200,
+                                        6) "," LAUNCHED("cudaMemcpyAsync", 1300,
+                                                        7) "," OP);
+    assert_int_equal(result.remarks[FILE_REMARK_LOST], 2);
+    assert_int_equal(loaded()->lost, 2);
+    assert_int_equal(loaded()->gpu.tables[0]->run.idle_ns[GPU_IDLE_UNKNOWN], 300000);
+    file_forget(store, "t-said");
+}
+
+static void launches_into_a_graph_that_is_captured_have_lost_nothing(void **state)
+{
+    (void)state;
+    load(OP "," LAUNCHED("cudaStreamBeginCapture", 100, 1) "," LAUNCHED(
+        "cudaLaunchKernel", 120, 2) "," LAUNCHED("cudaStreamEndCapture", 140,
+                                                 3) "," LAUNCHED("cudaGraphLaunch", 200,
+                                                                 4) "," RAN(215, 4));
+    assert_int_equal(result.remarks[FILE_REMARK_LOST], 0);
+    file_forget(store, "t-said");
+}
+
+static void kernels_without_a_correlation_are_not_taken_for_lost_ones(void **state)
+{
+    (void)state;
+    load(OP "," LAUNCHED("cudaLaunchKernel", 2, 3) "," EVENT(
+        "kernel", "gemm", 20, "\"device\":0,\"stream\":7"));
+    assert_int_equal(result.remarks[FILE_REMARK_LOST], 0);
+    file_forget(store, "t-said");
+}
+
+static void a_file_with_launches_and_no_device_events_says_so(void **state)
+{
+    (void)state;
+    load(OP
+         "," LAUNCHED("hipLaunchKernel", 2, 3) "," LAUNCHED("hipLaunchKernel", 20, 4));
+    assert_int_equal(result.remarks[FILE_REMARK_LOST], 2);
+    assert_string_equal(
+        texts_get(loaded()->texts, loaded()->capabilities[WIRE_SOURCE_CUPTI].reason),
+        "the file has launches of kernels, but no device events");
+    file_forget(store, "t-said");
 }
 
 static void pass_by(void *user, const struct file_paths *paths)
@@ -172,6 +236,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(work_is_of_the_kind_of_device_that_its_calls_or_its_category_name),
         TEST(what_is_in_the_tables_and_not_whole_is_counted),
+        TEST(launches_whose_kernels_are_not_in_the_file_are_counted),
+        TEST(launches_into_a_graph_that_is_captured_have_lost_nothing),
+        TEST(kernels_without_a_correlation_are_not_taken_for_lost_ones),
+        TEST(a_file_with_launches_and_no_device_events_says_so),
         TEST(marks_beyond_their_share_of_the_memory_are_counted_and_the_rest_is_read),
         TEST(ops_whose_sequence_number_finds_no_room_are_told_from_marks_of_steps),
     };

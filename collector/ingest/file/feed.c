@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/gpu_queue.h"
 #include "aggregate/state.h"
 #include "ingest/file/parts.h"
 
@@ -508,6 +509,10 @@ static int begin(struct feeding *feeding)
     for (uint32_t i = 0; i < file->device_count; i++)
         (void)gpu_device(&process->gpu, file->devices[i].device);
     feed_longs(feeding);
+    if (error == 0 &&
+        !gpu_queue_lose(&process->gpu, file->lost.items, file->lost.count))
+        error = -ENOMEM;
+    process->lost += file->lost.count;
     pthread_rwlock_unlock(&feeding->store->lock);
     return error;
 }

@@ -47,6 +47,7 @@ const char *file_skip_text(enum file_skip skip);
  * launches. */
 enum file_remark {
     FILE_REMARK_UNLINKED, /* launches of device work that are not in the file */
+    FILE_REMARK_LOST,     /* likewise, device work of launches */
     FILE_REMARK_VALUES,   /* arguments that should be numbers and are not */
     FILE_REMARK_NAMES,    /* names beyond what the reader keeps */
     FILE_REMARK_DETAILS,  /* ops whose shapes, stack or module found no room */

@@ -308,6 +308,7 @@ static void add_device(struct process *process, const struct trace_span *devices
 void file_say_capabilities(const struct file *file, struct process *process)
 {
     static const char none[] = "the file has no device events";
+    static const char lost[] = "the file has launches of kernels, but no device events";
     static const char no_memory[] = "the file was recorded without profile_memory=True";
     struct process_capability *device = &process->capabilities[WIRE_SOURCE_CUPTI];
     struct process_capability *memory = &process->capabilities[WIRE_SOURCE_CPU_MEMORY];
@@ -316,7 +317,9 @@ void file_say_capabilities(const struct file *file, struct process *process)
     ops->state = WIRE_STATE_ACTIVE;
     device->state = file->works.count > 0 ? WIRE_STATE_ACTIVE : WIRE_STATE_UNAVAILABLE;
     if (file->works.count == 0)
-        device->reason = texts_intern(process->texts, none, strlen(none));
+        device->reason = file->lost.count > 0
+                             ? texts_intern(process->texts, lost, strlen(lost))
+                             : texts_intern(process->texts, none, strlen(none));
     memory->state =
         process->memory.count > 0 ? WIRE_STATE_ACTIVE : WIRE_STATE_UNAVAILABLE;
     if (process->memory.count == 0)

@@ -27,6 +27,9 @@ const char *file_remark_text(enum file_remark remark)
     static const char *const texts[FILE_REMARKS] = {
         [FILE_REMARK_UNLINKED] =
             "launches that are not in the file: their device work is no op's",
+        [FILE_REMARK_LOST] =
+            "launches whose kernels are not in the file: from there on it "
+            "is unknown what an idle device did",
         [FILE_REMARK_VALUES] =
             "arguments that should be numbers: read as if they were not there",
         [FILE_REMARK_NAMES] = "names beyond what fits: one row stands for them all",
@@ -59,6 +62,8 @@ static void release(struct file *file)
     free(file->foreground.items);
     free(file->links);
     free(file->launched);
+    free(file->lost.items);
+    free(file->captures.items);
     free(file->from_host);
     free(file->to_host);
     free(file->needless_ops);

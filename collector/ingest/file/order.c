@@ -23,7 +23,7 @@ struct open {
     int64_t inside_ns; /* of what lies directly in it; with details alone */
     int64_t host_bytes, device_bytes; /* taken in it, less given back */
     uint32_t path, key;
-    bool linked; /* it, or what it lies in, stands under its forward op */
+    bool linked;    /* it, or what it lies in, stands under its forward op */
     bool from_host; /* something was copied from the host to the device in it */
 };
 
@@ -37,6 +37,7 @@ struct walk {
     uint32_t backward;           /* open autograd's wrappers and nodes */
     uint32_t root, index;        /* the thread's path, and its own number */
     int64_t backward_end_ns;     /* of the newest outer backward op */
+    int64_t capture_ns; /* since then it captures a graph; INT64_MAX it does not */
     struct file_needless_walk needless;
 };
 
@@ -412,6 +413,13 @@ static void enter_path(struct walk *walk, struct open *opened, uint32_t at)
         opened->key = file_details_key(details, opened->path, detail);
 }
 
+/* The driver's call in the runtime's. */
+static bool is_in_launch(const struct walk *walk)
+{
+    return walk->depth > 0 &&
+           EVENT_KIND(walk->open[walk->depth - 1].event.meta) == EVENT_LAUNCH;
+}
+
 static void open_range(struct walk *walk, const struct event *event)
 {
     struct open opened = {.event = *event,
@@ -419,6 +427,10 @@ static void open_range(struct walk *walk, const struct event *event)
     uint32_t at = walk->depth;
     uint8_t kind = EVENT_KIND(event->meta);
 
+    if (kind == EVENT_RUNTIME)
+        file_note_capture(walk->file, event, &walk->capture_ns);
+    if (kind == EVENT_LAUNCH && !is_in_launch(walk))
+        file_note_launch(walk->file, event);
     if (kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC)
         opened.device_ns = launched(walk, event, &opened.from_host);
     if (waits_for_copy(walk->file, event, opened.device_ns))
@@ -514,6 +526,7 @@ int file_order(struct file *file, struct file_thread *thread)
     walk->index = (uint32_t)(thread - file->threads);
     walk->trains = thread == &file->threads[file->trainer];
     walk->backward_end_ns = INT64_MIN;
+    walk->capture_ns = INT64_MAX;
     thread->first_ns = INT64_MAX;
     if (file->details != NULL)
         walk->root = file_paths_thread(&file->details->paths,

@@ -26,11 +26,13 @@ enum file_name {
     FILE_NAME_ZERO_GRAD,
     FILE_NAME_ANNOTATION, /* a range, even where the file calls it an op */
     FILE_NAME_BACKWARD,
-    FILE_NAME_SYNC,   /* of a runtime call */
-    FILE_NAME_LAUNCH, /* of a runtime call */
-    FILE_NAME_COPY,   /* likewise, one that waits for its copy */
-    FILE_NAME_MEMORY, /* "[memory]" */
-    FILE_NAME_PHASE,  /* of a trace that we wrote, where its arguments say so */
+    FILE_NAME_SYNC,     /* of a runtime call */
+    FILE_NAME_LAUNCH,   /* of a runtime call */
+    FILE_NAME_COPY,     /* likewise, one that waits for its copy */
+    FILE_NAME_CAPTURES, /* likewise, begins to capture a graph */
+    FILE_NAME_CAPTURED, /* and ends it */
+    FILE_NAME_MEMORY,   /* "[memory]" */
+    FILE_NAME_PHASE,    /* of a trace that we wrote, where its arguments say so */
     FILE_NAME_VALIDATION,
 };
 
@@ -137,12 +139,13 @@ struct file {
     struct track works, allocations;
     struct file_list needless; /* struct file_needless, of the trainer */
     uint8_t *needless_ops;     /* enum file_needless_op by name */
-    struct file_list longs; /* struct event, as in a thread's nested, FILE_LONG_NS or more */
+    struct file_list
+        longs; /* struct event, as in a thread's nested, FILE_LONG_NS or more */
     uint32_t allocation_count; /* that came */
     bool has_totals;           /* an allocation says what was allocated in all */
     struct file_list marks, backwards, steps;
     struct file_list
-        phases; /* file_mark; kind: enum event_phase; as a trace of ours says */
+        phases;    /* file_mark; kind: enum event_phase; as a trace of ours says */
     bool launches; /* a call of a device's runtime launches, copies or sets */
     bool own;      /* we wrote it: steps and phases are said, not found */
     struct file_list samples; /* file_sample; of memory, likewise */
@@ -150,10 +153,13 @@ struct file {
         foreground;          /* int64_t: starts of outer forward ops of the trainer */
     struct file_link *links; /* open addressing */
     uint32_t link_slots;
+    struct file_list lost;     /* struct gpu_span: launches whose work is not there */
+    struct file_list captures; /* struct gpu_span: nothing runs of what is launched */
     uint64_t *launched; /* a bit for each of them: a call with its correlation came */
     uint64_t *from_host, *to_host; /* likewise: it copies from the host, to the host */
     struct file_device devices[FILE_DEVICES_MAX];
     uint32_t device_count;
+    uint32_t unnamed_works;        /* without a correlation */
     struct process_linked *linked; /* by name */
     uint32_t linked_count;
     struct process_kernel *kernels; /* by name */
@@ -228,6 +234,10 @@ enum file_name file_name_kind(struct file *file, uint32_t name);
 void file_choose_trainer(struct file *file);
 MUST_CHECK int file_link_works(struct file *file);
 void file_count_unlinked(struct file *file); /* when all threads were ordered */
+/* A call that launches; a call that begins or ends to capture, with the begin of its thread's
+ * capture so far. */
+void file_note_launch(struct file *file, const struct event *call);
+void file_note_capture(struct file *file, const struct event *call, int64_t *since_ns);
 /* What a call with that correlation launched: its device time, once for a runtime call and
  * the driver's in it; whether some of it copied that way, from the host or to it. */
 int64_t file_launched_ns(struct file *file, uint64_t correlation);

@@ -75,6 +75,10 @@ static enum file_name classify(const char *text)
         return FILE_NAME_SYNC;
     if (strcmp(text, "hipMemcpyWithStream") == 0)
         return FILE_NAME_COPY;
+    if (strstr(text, "StreamBeginCapture") != NULL)
+        return FILE_NAME_CAPTURES;
+    if (strstr(text, "StreamEndCapture") != NULL)
+        return FILE_NAME_CAPTURED;
     return strstr(text, "Launch") != NULL || strstr(text, "Memcpy") != NULL ||
                    strstr(text, "Memset") != NULL
                ? FILE_NAME_LAUNCH
@@ -255,7 +259,8 @@ static uint8_t device_type(const struct file *file, const struct trace_event *ev
     static const struct {
         const char *begin;
         uint8_t type;
-    } types[] = {{"xpu", 12}, {"hpu", 15}, {"mtia", 19}, {"privateuse1", DEVICE_PRIVATE}};
+    } types[] = {
+        {"xpu", 12}, {"hpu", 15}, {"mtia", 19}, {"privateuse1", DEVICE_PRIVATE}};
     uint32_t length;
     const char *category = trace_names_get(file->names, event->category_name, &length);
 
