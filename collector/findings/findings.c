@@ -241,6 +241,7 @@ void findings_find(const struct bottlenecks_answer *summary,
     if (!findings_are_sought(summary))
         return;
     ask_rules(&context, settings != NULL ? settings : &own);
+    findings_fit_device(summary, findings);
     show_steps(&summary->shown, findings);
     findings_settle(summary, findings);
     sort_dearest_first(findings);

@@ -46,7 +46,7 @@ struct rule_context {
     const struct finding_rule *rule; /* the row that is looked at */
     double threshold;                /* its own, or as configured */
     const struct findings_settings *settings;
-    bool by_price; /* not by the lower end of an interval */
+    bool by_price;       /* not by the lower end of an interval */
     bool stands_as_risk; /* what the rule finds stands, and as no price */
     struct findings *findings;
 };
@@ -106,6 +106,12 @@ const char *rule_cores_text(struct rule_context *context);
 
 /* Threads of one CPU op in the trainer; NaN unknown. */
 double rule_threads(const struct rule_context *context);
+
+/* Its devices are CUDA's or ROCm's, as far as anything tells; then advice is left as rules
+ * write it, for others what they do not have is left out (device_kind.c). */
+bool rule_is_cuda(const struct rule_context *context);
+void findings_fit_device(const struct bottlenecks_answer *summary,
+                         struct findings *findings);
 
 /* The device that the rank works on; NULL without one. */
 const struct gpu_device *rule_device(const struct rule_context *context);
