@@ -376,6 +376,37 @@ an_optimizer_that_loops_costs_what_the_device_waits_for_the_host(void **state)
     assert_string_equal(find("optimizer-loop")->id, "none");
 }
 
+static void an_update_on_the_cpu_saves_no_more_than_lies_between_its_calls(void **state)
+{
+    (void)state;
+    set_phases(2 * MS, 60 * MS, 80 * MS, 50 * MS);
+    text(FACT_OPTIMIZER_CLASS, "SGD");
+    text(FACT_OPTIMIZER_DEVICE, "cpu");
+    number(FACT_OPTIMIZER_FOREACH, 0);
+    summary.cpu.update_inside = 0.6;
+    look();
+    assert_true(fabs(find("optimizer-loop")->ns_per_step - 20 * MS) < 1);
+    findings_free(&findings);
+    summary.cpu.update_inside = 0.98; /* a few large tensors */
+    look();
+    assert_string_equal(find("optimizer-loop")->id, "none");
+    summary.cpu.update_inside = 0;
+}
+
+static void a_file_that_does_not_say_how_tensors_are_updated_has_no_loop(void **state)
+{
+    (void)state;
+    set_phases(2 * MS, 60 * MS, 80 * MS, 50 * MS);
+    text(FACT_OPTIMIZER_CLASS, "SGD");
+    text(FACT_OPTIMIZER_DEVICE, "cpu");
+    look();
+    assert_true(find("optimizer-loop")->ns_per_step > 0); /* torch's own default */
+    findings_free(&findings);
+    summary.head.from_file = true;
+    look();
+    assert_string_equal(find("optimizer-loop")->id, "none");
+}
+
 static void many_tiny_ops_are_priced_by_their_calls(void **state)
 {
     (void)state;
@@ -740,6 +771,8 @@ int main(void)
         TEST(a_looping_optimizer_is_found_and_a_fused_one_is_not),
         TEST(the_numbers_of_an_update_take_their_time_on_the_cpu_alone),
         TEST(an_optimizer_that_loops_costs_what_the_device_waits_for_the_host),
+        TEST(an_update_on_the_cpu_saves_no_more_than_lies_between_its_calls),
+        TEST(a_file_that_does_not_say_how_tensors_are_updated_has_no_loop),
         TEST(many_tiny_ops_are_priced_by_their_calls),
         TEST(tiny_ops_beside_a_device_cost_what_it_waits_for),
         TEST(tiny_ops_beside_a_device_that_is_not_seen_have_no_price),

@@ -527,6 +527,9 @@ static int end(struct feeding *feeding)
 
     give_linked(feeding);
     file_needless_sum(file, process->needless);
+    if (file->updates.range_ns > 0)
+        process->update_inside =
+            (double)file->updates.calls_ns / (double)file->updates.range_ns;
     give_kernels(feeding);
     for (uint32_t by = 0; by < GROUPS; by++)
         if (process->groups[by] != NULL)

@@ -34,6 +34,7 @@ struct walk {
     struct open open[DEPTH_MAX]; /* the last ends first */
     uint32_t depth, ops;         /* open, and of them CPU ops */
     uint32_t plain;              /* of these, all but autograd's wrappers */
+    uint32_t updates;            /* open, of the optimizer */
     uint32_t backward;           /* open autograd's wrappers and nodes */
     uint32_t root, index;        /* the thread's path, and its own number */
     int64_t backward_end_ns;     /* of the newest outer backward op */
@@ -55,6 +56,12 @@ static bool is_plain(const struct event *event)
 static bool is_backward(const struct event *event)
 {
     return is_op(event) && !is_plain(event);
+}
+
+static bool is_update(const struct walk *walk, const struct event *event)
+{
+    return EVENT_KIND(event->meta) == EVENT_USER_RANGE &&
+           file_name_kind(walk->file, EVENT_NAME(event->meta)) == FILE_NAME_OPTIMIZER;
 }
 
 static void add_device_time(struct walk *walk, const struct open *ended,
@@ -206,6 +213,7 @@ static void close_last(struct walk *walk)
     walk->ops -= is_op(&ended->event);
     walk->plain -= is_plain(&ended->event);
     walk->backward -= is_backward(&ended->event);
+    walk->updates -= is_update(walk, &ended->event);
     struct open *parent = parent_of(walk, ended);
 
     add_device_time(walk, ended, parent);
@@ -460,6 +468,7 @@ static void open_range(struct walk *walk, const struct event *event)
     walk->ops += is_op(event);
     walk->plain += is_plain(event);
     walk->backward += is_backward(event);
+    walk->updates += is_update(walk, event);
 }
 
 static void note_name(struct walk *walk, const struct event *event)
@@ -471,6 +480,10 @@ static void note_name(struct walk *walk, const struct event *event)
     if (walk->trains && walk->plain == 0 && is_plain(event))
         file_needless_begin(walk->file, &walk->needless, needless_op(walk, event),
                             (int64_t)event->time);
+    if (walk->trains && walk->plain == 0 && walk->updates > 0 && is_plain(event))
+        file_update_op(walk->file, event);
+    if (walk->trains && walk->updates == 0 && is_update(walk, event))
+        file_update_begin(walk->file, event);
     if (walk->plain == 0 &&
         (is_plain(event) || (walk->trains && kind == FILE_NAME_DATA)))
         note_outermost(walk, event);

@@ -117,6 +117,10 @@ struct file_needless_ended { /* an op */
     int64_t start_ns, host_ns, device_ns;
 };
 
+/* How tensors are updated: several at once (foreach, fused); one after the other as Adam and
+ * Adagrad do it; or as SGD does, and much else. */
+enum { FILE_UPDATE_TOGETHER = 1, FILE_UPDATE_ADAM = 2, FILE_UPDATE_ADDS = 4 };
+
 struct file_sample {        /* of memory, of a trace that we wrote */
     struct event events[4]; /* EVENT_MEMORY and what follows; names are the reader's */
     uint32_t more;          /* of them, behind the first */
@@ -137,6 +141,11 @@ struct file {
     uint32_t trainer;              /* index of the training thread */
     uint16_t slots[1024];          /* thread index + 1 by hash of pid and tid */
     struct track works, allocations;
+    struct {
+        uint32_t ways;  /* FILE_UPDATE_* of the ops in them */
+        uint64_t calls; /* of ops, those within others not counted */
+        int64_t calls_ns, range_ns;
+    } updates;                 /* of the trainer's optimizers */
     struct file_list needless; /* struct file_needless, of the trainer */
     uint8_t *needless_ops;     /* enum file_needless_op by name */
     struct file_list
@@ -251,6 +260,10 @@ void file_needless_begin(struct file *file, struct file_needless_walk *walk,
                          enum file_needless_op op, int64_t start_ns);
 void file_needless_end(struct file *file, struct file_needless_walk *walk,
                        const struct file_needless_ended *ended);
+/* An update of the optimizer begins; an outermost op in it (updates.c). */
+void file_update_begin(struct file *file, const struct event *range);
+void file_update_op(struct file *file, const struct event *op);
+
 /* Of training steps, when these are known; [NEEDLESS_WORKS]. */
 void file_needless_sum(const struct file *file, struct process_needless *sums);
 
