@@ -72,6 +72,12 @@ enum gpu_idle {
 #define GPU_ITEMS    (1u << 20) /* not settled, per device; more are counted lost */
 #define GPU_STREAMS  256u
 
+/* Streams that a file names by a pointer have numbers from here on. */
+#define GPU_STREAM_LABELS    1000u
+#define GPU_STREAM_ADDRESSES 64u
+
+#define GPU_BYTES_UNKNOWN UINT64_MAX /* of a copy or memset of a file */
+
 #define GPU_RECENT_NS INT64_C(250000000)
 
 /* From queue to device an idle GPU takes 1 to 5 us; a graph or a large kernel more. */
@@ -172,7 +178,8 @@ struct gpu {
     struct gpu_launch *launches; /* [GPU_LAUNCHES], hashed */
     struct gpu_span *lost; /* launches of a file whose work is not in it, by time */
     uint32_t lost_count;
-    struct gpu_step *steps; /* ring of step_capacity */
+    uint64_t stream_addresses[GPU_STREAM_ADDRESSES]; /* of a file; 0 none */
+    struct gpu_step *steps;                          /* ring of step_capacity */
     uint64_t step_count;
     uint32_t step_capacity;
     uint64_t training_steps; /* of the run, recorded or not */

@@ -88,6 +88,8 @@ struct process_identity {
 struct process_linked {
     /* Device time of what was launched in it: in all of it, and in it alone. */
     int64_t device_total_ns, device_self_ns;
+    /* Of a call that waits: those of one name may do so or not, and are two rows. */
+    int64_t waited_device_ns;
     /* Where it is the outermost op; waits for data are outermost too. */
     int64_t outer_ns;
     uint64_t outer_count;

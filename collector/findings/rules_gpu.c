@@ -448,17 +448,18 @@ static struct to_device copies_of(const struct gpu_device *device)
 
     for (uint32_t i = 0; i < device->run.copy_count; i++) {
         const struct gpu_run_copies *copies = &device->run.copies[i];
+        double bytes = copies->unsized ? (double)NAN : copies->step_bytes;
 
         sum.all_ns += copies->step_ns;
         if (copies->way != EVENT_COPY_H2D)
             continue;
         if (copies->pageable) {
             sum.pageable_ns += copies->step_ns;
-            sum.pageable_bytes += copies->step_bytes;
+            sum.pageable_bytes += bytes;
             sum.pageable_count += (double)copies->step_count;
         } else if (!copies->unknown) {
             sum.pinned_ns += copies->step_ns;
-            sum.pinned_bytes += copies->step_bytes;
+            sum.pinned_bytes += bytes;
         }
     }
     return sum;
@@ -537,8 +538,12 @@ static void find_pageable(struct rule_context *context)
     finding->sentence =
         rule_print(context,
                    "%.0f %% of the time of copies in training is from pageable memory: "
-                   "staged first, at %.3g GB/s, while the host waits",
-                   100 * share, copies.pageable_bytes / copies.pageable_ns);
+                   "staged first%s, while the host waits",
+                   100 * share,
+                   isnan(copies.pageable_bytes)
+                       ? ""
+                       : rule_print(context, ", at %.3g GB/s",
+                                    copies.pageable_bytes / copies.pageable_ns));
     finding->wrong_if =
         "The copies are a few large ones, which go on beside the steps.";
     rule_evidence_text(context, finding, "device", device->device);

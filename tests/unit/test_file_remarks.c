@@ -13,6 +13,7 @@
 #include "aggregate/state.h"
 #include "ingest/file/file.h"
 #include "query/gpu_query.h"
+#include "query/ops_query.h"
 
 #define EVENT(category, name, ts, arguments)                                           \
     "{\"ph\":\"X\",\"cat\":\"" category "\",\"name\":\"" name                          \
@@ -168,6 +169,143 @@ static void a_file_with_launches_and_no_device_events_says_so(void **state)
     file_forget(store, "t-said");
 }
 
+#define COPY(ts, arguments)                                                            \
+    EVENT("gpu_memcpy", "Memcpy HtoD (Host -> Device)", ts, "\"device\":0," arguments)
+
+static void bytes_of_a_copy_are_its_own_or_its_calls_or_not_known(void **state)
+{
+    const struct gpu_moves *moves;
+
+    (void)state;
+    load(
+        OP "," EVENT("cuda_runtime", "hipMemcpyAsync", 2,
+                     "\"correlation\":3,\"size\":\"4096\"") "," COPY(20,
+                                                                     "\"correlation\":"
+                                                                     "3") "," COPY(40,
+                                                                                   "\"c"
+                                                                                   "orr"
+                                                                                   "ela"
+                                                                                   "tio"
+                                                                                   "n\""
+                                                                                   ":4,"
+                                                                                   "\"b"
+                                                                                   "yte"
+                                                                                   "s\""
+                                                                                   ":"
+                                                                                   "8"));
+    moves = &loaded()->gpu.tables[0]->work.copies[EVENT_COPY_H2D][GPU_SIDE_UNKNOWN];
+    assert_int_equal(moves->bytes, 4104);
+    assert_int_equal(moves->unsized, 0);
+    file_forget(store, "t-said");
+    load(OP "," COPY(20, "\"correlation\":3") "," COPY(40, "\"bytes\":8"));
+    moves = &loaded()->gpu.tables[0]->work.copies[EVENT_COPY_H2D][GPU_SIDE_UNKNOWN];
+    assert_int_equal(moves->bytes, 8);
+    assert_int_equal(moves->unsized, 1);
+    file_forget(store, "t-said");
+}
+
+#define ON(ts, stream) EVENT("kernel", "gemm", ts, "\"device\":0,\"stream\":" stream)
+
+static void streams_that_are_pointers_are_numbered_and_keep_their_label(void **state)
+{
+    const struct gpu_work *work;
+
+    (void)state;
+    load(OP "," ON(20, "\"0x7f3a5c0012b0\"") "," ON(40, "\"0x0\"") "," ON(
+        60,
+        "\"0x7f3a5c0012c0\"") "," ON(80,
+                                     "\"0x7f3a5c0012b0\"") "," EVENT("cuda_runtime",
+                                                                     "hipLaunchKernel",
+                                                                     2,
+                                                                     "\"correlation\":"
+                                                                     "3,\"stream\":"
+                                                                     "\"0x7f3a5c0012b0"
+                                                                     "\""));
+    work = &loaded()->gpu.tables[0]->work;
+    assert_int_equal(result.remarks[FILE_REMARK_VALUES], 0);
+    assert_int_equal(work->stream_count, 3);
+    assert_int_equal(work->streams[0].works, 2);
+    assert_int_equal(work->streams[1].id, 0);
+    assert_true(
+        loaded()->gpu.stream_addresses[work->streams[0].id - GPU_STREAM_LABELS] ==
+        UINT64_C(0x7f3a5c0012b0));
+    file_forget(store, "t-said");
+}
+
+/* Of the calls of one name some wait for their copy: two rows, each with its own. */
+static void device_time_of_a_call_is_that_of_its_row_alone(void **state)
+{
+    static const char events[] = OP "," EVENT("cuda_runtime", "hipMemcpyWithStream", 2, "\"correlation\":3") "," EVENT(
+        "gpu_memcpy", "Memcpy HtoD (Host -> Device)", 20,
+        "\"correlation\":3") "," EVENT("cuda_runtime", "hipMemcpyWithStream", 40,
+                                       "\"correlation\":4") "," EVENT("gpu_memcpy",
+                                                                      "Memcpy DtoH "
+                                                                      "(Device -> "
+                                                                      "Host)",
+                                                                      60,
+                                                                      "\"correlation\":"
+                                                                      "4") "," EVENT("g"
+                                                                                     "p"
+                                                                                     "u"
+                                                                                     "_"
+                                                                                     "m"
+                                                                                     "e"
+                                                                                     "m"
+                                                                                     "c"
+                                                                                     "p"
+                                                                                     "y",
+                                                                                     "M"
+                                                                                     "e"
+                                                                                     "m"
+                                                                                     "c"
+                                                                                     "p"
+                                                                                     "y"
+                                                                                     " "
+                                                                                     "D"
+                                                                                     "t"
+                                                                                     "o"
+                                                                                     "H"
+                                                                                     " "
+                                                                                     "("
+                                                                                     "D"
+                                                                                     "e"
+                                                                                     "v"
+                                                                                     "i"
+                                                                                     "c"
+                                                                                     "e"
+                                                                                     " "
+                                                                                     "-"
+                                                                                     ">"
+                                                                                     " "
+                                                                                     "H"
+                                                                                     "o"
+                                                                                     "s"
+                                                                                     "t"
+                                                                                     ")",
+                                                                                     80,
+                                                                                     "\"correlation\":4");
+    struct selection whose = {.rank = SELECT_ANY};
+    struct ops_request request = {.device = OPS_CPU};
+    struct ops_answer answer;
+    uint32_t rows = 0;
+
+    (void)state;
+    load(events);
+    assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
+    for (uint32_t i = 0; i < answer.row_count; i++) {
+        const struct op_row *row = &answer.rows[i];
+
+        if (strcmp(row->name, "hipMemcpyWithStream") != 0)
+            continue;
+        rows++;
+        assert_true(row->device_total_ns ==
+                    (strcmp(row->kind, "sync") == 0 ? 20000 : 10000));
+    }
+    assert_int_equal(rows, 2);
+    answer_free(&answer.head);
+    file_forget(store, "t-said");
+}
+
 static void pass_by(void *user, const struct file_paths *paths)
 {
     (void)user;
@@ -240,6 +378,9 @@ int main(void)
         TEST(launches_into_a_graph_that_is_captured_have_lost_nothing),
         TEST(kernels_without_a_correlation_are_not_taken_for_lost_ones),
         TEST(a_file_with_launches_and_no_device_events_says_so),
+        TEST(bytes_of_a_copy_are_its_own_or_its_calls_or_not_known),
+        TEST(streams_that_are_pointers_are_numbered_and_keep_their_label),
+        TEST(device_time_of_a_call_is_that_of_its_row_alone),
         TEST(marks_beyond_their_share_of_the_memory_are_counted_and_the_rest_is_read),
         TEST(ops_whose_sequence_number_finds_no_room_are_told_from_marks_of_steps),
     };

@@ -150,9 +150,10 @@ static uint32_t put_work(struct feeding *feeding, const struct track_record *wor
         EVENT_META(file_text(&feeding->texts, EVENT_NAME(work->event.meta)),
                    EVENT_KIND(work->event.meta), EVENT_FLAGS(work->event.meta),
                    file_device(feeding->file, EVENT_AUX16(work->event.meta)));
-    events[1] = (struct event){.time = kernel ? stream : work->more[FILE_WORK_BYTES],
-                               .value = kernel ? 0 : stream,
-                               .meta = EVENT_META(0, EVENT_MORE, 0, 1)};
+    events[1] =
+        (struct event){.time = kernel ? stream : file_work_bytes(feeding->file, work),
+                       .value = kernel ? 0 : stream,
+                       .meta = EVENT_META(0, EVENT_MORE, 0, 1)};
     return 2;
 }
 
@@ -354,6 +355,7 @@ static void add_linked(struct process_linked *to, const struct process_linked *f
 {
     to->device_total_ns = file_sum(to->device_total_ns, from->device_total_ns);
     to->device_self_ns = file_sum(to->device_self_ns, from->device_self_ns);
+    to->waited_device_ns = file_sum(to->waited_device_ns, from->waited_device_ns);
     to->outer_ns = file_sum(to->outer_ns, from->outer_ns);
     to->outer_count += from->outer_count;
     to->host_bytes = file_sum(to->host_bytes, from->host_bytes);
@@ -505,6 +507,9 @@ static int begin(struct feeding *feeding)
         error = name_threads(feeding);
     if (error == 0)
         error = open_groups(feeding, file->groups);
+    file_sort_sizes(file);
+    for (uint32_t i = 0; i < file->stream_count; i++)
+        process->gpu.stream_addresses[i] = file->streams[i];
     gpu_begin(&process->gpu, file->from_ns);
     for (uint32_t i = 0; i < file->device_count; i++)
         (void)gpu_device(&process->gpu, file->devices[i].device);

@@ -63,6 +63,7 @@ static void release(struct file *file)
     free(file->links);
     free(file->launched);
     free(file->lost.items);
+    free(file->sizes.items);
     free(file->captures.items);
     free(file->from_host);
     free(file->to_host);

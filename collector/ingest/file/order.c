@@ -72,9 +72,14 @@ static void add_device_time(struct walk *walk, const struct open *ended,
 
     if (ended->device_ns == 0)
         return;
-    if (name < file->linked_count && EVENT_KIND(ended->event.meta) != FILE_EVENT_FRAME)
-        file->linked[name].device_total_ns =
-            file_sum(file->linked[name].device_total_ns, ended->device_ns);
+    if (name < file->linked_count &&
+        EVENT_KIND(ended->event.meta) != FILE_EVENT_FRAME) {
+        int64_t *to = EVENT_KIND(ended->event.meta) == EVENT_SYNC
+                          ? &file->linked[name].waited_device_ns
+                          : &file->linked[name].device_total_ns;
+
+        *to = file_sum(*to, ended->device_ns);
+    }
     if (ended->key != 0) {
         struct process_linked *linked = &file->details->keys[ended->key].linked;
 

@@ -66,6 +66,7 @@ struct file_device { /* that worked */
     uint16_t device; /* EVENT_DEVICE() */
     int64_t first_ns;
 };
+#define FILE_STREAMS_MAX 64u /* with pointers for numbers; the rest are 0 */
 #define FILE_DEVICES_MAX 64u /* more are known when their work is folded */
 
 struct file_mark {
@@ -126,9 +127,10 @@ struct file_sample {        /* of memory, of a trace that we wrote */
     uint32_t more;          /* of them, behind the first */
 };
 
-struct file_link { /* device time of what one call launched */
+struct file_link {
     uint64_t correlation;
-    int64_t device_ns;
+    int64_t
+        device_ns; /* of what that call launched; of `sizes`, the bytes that it copies */
 };
 
 struct file {
@@ -188,6 +190,9 @@ struct file {
     uint32_t runtimes;                /* 1 << kind of device, of the calls that came */
     int64_t from_ns, to_ns;
     bool out_of_memory;
+    uint64_t streams[FILE_STREAMS_MAX]; /* pointers, by number less GPU_STREAM_LABELS */
+    uint32_t stream_count;
+    struct file_list sizes; /* struct file_link: bytes of copies, as their calls say */
 };
 
 /* Sums of a file's own numbers: these may be absurd, and wrap around. */
@@ -227,6 +232,14 @@ uint32_t file_sequences_origin(const struct file_sequences *sequences,
 /* An op outside of any backward began; in the order of their starts. */
 void file_sequences_note(struct file_sequences *sequences, const struct event *event,
                          uint32_t thread, uint32_t path);
+
+/* A copy's or memset's bytes as its event says, else as its call: in file order; then of a
+ * piece of work, GPU_BYTES_UNKNOWN where neither does. */
+void file_take_size(struct file *file, const struct trace_event *call);
+void file_sort_sizes(struct file *file);
+uint64_t file_work_bytes(const struct file *file, const struct track_record *work);
+/* A number for a stream that the file names by a pointer. */
+uint32_t file_stream(struct file *file, uint64_t address);
 
 /* EVENT_DEVICE() of a piece of work, when all was read. */
 #define FILE_DEVICE_CUDA 1

@@ -217,6 +217,8 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
     else if (kind == EVENT_USER_RANGE)
         flags = EVENT_RANGE_TORCH;
     file->launches |= kind == EVENT_LAUNCH;
+    if (kind == EVENT_LAUNCH)
+        file_take_size(file, event);
     thread->steps += name == FILE_NAME_STEP;
     thread->updates += name == FILE_NAME_OPTIMIZER;
     thread->loads += name == FILE_NAME_DATA;
@@ -358,7 +360,9 @@ static void take_work(struct file *file, const struct trace_event *event, uint8_
     uint16_t device = EVENT_DEVICE(device_type(file, event),
                                    number >= 0 && number < 256 ? (uint8_t)number : 255);
 
-    if (!(event->has & TRACE_HAS_STREAM))
+    if (event->has & TRACE_HAS_STREAM_ADDRESS)
+        stream = file_stream(file, event->address);
+    else if (!(event->has & TRACE_HAS_STREAM))
         stream = trace_names_number(file->names, event->tid, &number) ? (uint32_t)number
                                                                       : event->tid;
     if (kind == EVENT_MEMCPY)
@@ -368,8 +372,9 @@ static void take_work(struct file *file, const struct trace_event *event, uint8_
                   .value = (uint64_t)event->duration_ns,
                   .meta = EVENT_META(event->name, kind, flags, device),
                   .aux = (uint64_t)event->correlation},
-        .more = {
-            [FILE_WORK_BYTES] = (uint64_t)event->bytes, [FILE_WORK_STREAM] = stream}};
+        .more = {[FILE_WORK_BYTES] =
+                     event->has & TRACE_HAS_BYTES ? (uint64_t)event->bytes + 1 : 0,
+                 [FILE_WORK_STREAM] = stream}};
     file->result->taken++;
     stretch_span(file, event->time_ns, event->time_ns + event->duration_ns);
 }
