@@ -177,22 +177,20 @@ static void bytes_of_a_copy_are_its_own_or_its_calls_or_not_known(void **state)
     const struct gpu_moves *moves;
 
     (void)state;
-    load(
-        OP "," EVENT("cuda_runtime", "hipMemcpyAsync", 2,
-                     "\"correlation\":3,\"size\":\"4096\"") "," COPY(20,
-                                                                     "\"correlation\":"
-                                                                     "3") "," COPY(40,
-                                                                                   "\"c"
-                                                                                   "orr"
-                                                                                   "ela"
-                                                                                   "tio"
-                                                                                   "n\""
-                                                                                   ":4,"
-                                                                                   "\"b"
-                                                                                   "yte"
-                                                                                   "s\""
-                                                                                   ":"
-                                                                                   "8"));
+    load(OP "," EVENT(
+        "cuda_runtime", "hipMemcpyAsync", 2,
+        "\"correlation\":3,\"size\":\"4096\"") "," COPY(20, "\"correlation\":"
+                                                            "3") "," COPY(40, "\"c"
+                                                                              "orr"
+                                                                              "ela"
+                                                                              "tio"
+                                                                              "n\""
+                                                                              ":4,"
+                                                                              "\"b"
+                                                                              "yte"
+                                                                              "s\""
+                                                                              ":"
+                                                                              "8"));
     moves = &loaded()->gpu.tables[0]->work.copies[EVENT_COPY_H2D][GPU_SIDE_UNKNOWN];
     assert_int_equal(moves->bytes, 4104);
     assert_int_equal(moves->unsized, 0);
@@ -306,6 +304,47 @@ static void device_time_of_a_call_is_that_of_its_row_alone(void **state)
     file_forget(store, "t-said");
 }
 
+static void stamps_far_from_all_others_are_left_out_of_the_span(void **state)
+{
+    char events[4096] = "";
+    size_t used = 0;
+
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        used += (size_t)snprintf(
+            events + used, sizeof(events) - used,
+            "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"gemm\",\"pid\":5,\"tid\":5,"
+            "\"ts\":%lld,\"dur\":10,\"args\":{\"device\":0,\"stream\":7}}%s",
+            i % 2 == 0 ? "kernel" : "cpu_op",
+            i == 2   ? 0LL
+            : i == 5 ? 1900000000000000LL
+                     : 1700000000000000LL + i * 100,
+            i < 7 ? "," : "");
+    load(events);
+    assert_int_equal(result.skipped[FILE_SKIP_STRAY], 2);
+    assert_int_equal(result.taken, 6);
+    assert_int_equal(result.span_ns, 710 * 1000);
+    assert_int_equal(gpu_idle_ns(&loaded()->gpu.tables[0]->run) +
+                         gpu_busy_ns(&loaded()->gpu.tables[0]->run),
+                     710 * 1000);
+    file_forget(store, "t-said");
+}
+
+static void a_pause_of_minutes_is_no_reason_to_leave_events_out(void **state)
+{
+    (void)state;
+    load(EVENT("cpu_op", "aten::mm", 0, "") "," EVENT(
+        "cpu_op", "aten::mm", 50,
+        "") "," EVENT("cpu_op", "aten::mm", 500000000,
+                      "") "," EVENT("cpu_op", "aten::mm", 503000000,
+                                    "") "," EVENT("cpu_op", "aten::mm", 506000000,
+                                                  "") "," EVENT("cpu_op", "aten::mm",
+                                                                509000000, ""));
+    assert_int_equal(result.skipped[FILE_SKIP_STRAY], 0);
+    assert_int_equal(result.taken, 6);
+    file_forget(store, "t-said");
+}
+
 static void pass_by(void *user, const struct file_paths *paths)
 {
     (void)user;
@@ -378,6 +417,8 @@ int main(void)
         TEST(launches_into_a_graph_that_is_captured_have_lost_nothing),
         TEST(kernels_without_a_correlation_are_not_taken_for_lost_ones),
         TEST(a_file_with_launches_and_no_device_events_says_so),
+        TEST(stamps_far_from_all_others_are_left_out_of_the_span),
+        TEST(a_pause_of_minutes_is_no_reason_to_leave_events_out),
         TEST(bytes_of_a_copy_are_its_own_or_its_calls_or_not_known),
         TEST(streams_that_are_pointers_are_numbered_and_keep_their_label),
         TEST(device_time_of_a_call_is_that_of_its_row_alone),

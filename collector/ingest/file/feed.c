@@ -130,7 +130,11 @@ static void feed_thread(struct feeding *feeding, uint32_t thread, int64_t before
 /* The next work that began before `before_ns`; NULL when there is none. */
 static const struct track_record *next_work(struct feeding *feeding, int64_t before_ns)
 {
-    const struct track_record *work = track_peek(&feeding->works);
+    const struct track_record *work;
+
+    while ((work = track_peek(&feeding->works)) != NULL &&
+           file_is_stray(feeding->file, &work->event))
+        track_next(&feeding->works);
     int64_t zero_ns = feeding->file->zero_ns;
 
     return work != NULL && (int64_t)(work->event.time - (uint64_t)zero_ns) < before_ns

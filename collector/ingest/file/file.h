@@ -37,6 +37,7 @@ enum file_skip {
     FILE_SKIP_DURATION,   /* negative, or longer than eleven days */
     FILE_SKIP_CATEGORY,   /* a category that we do not know, or none */
     FILE_SKIP_PAIRS,      /* a B without its E, an E without its B */
+    FILE_SKIP_STRAY,      /* a time far from all others */
     FILE_SKIP_LIMIT,      /* beyond FILE_BYTES_MAX, or of too many threads */
     FILE_SKIPS,
 };

@@ -102,6 +102,10 @@ int file_link_works(struct file *file)
     while ((work = track_peek(&reader)) != NULL) {
         const struct event *event = &work->event;
 
+        if (file_is_stray(file, event)) {
+            track_next(&reader);
+            continue;
+        }
         note_device(file, file_device(file, EVENT_AUX16(event->meta)),
                     (int64_t)event->time);
         if (event->aux != 0)

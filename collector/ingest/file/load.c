@@ -16,6 +16,7 @@ const char *file_skip_text(enum file_skip skip)
         [FILE_SKIP_DURATION] = "an impossible time or duration",
         [FILE_SKIP_CATEGORY] = "a category that is not known",
         [FILE_SKIP_PAIRS] = "a begin without its end, or the other way round (B, E)",
+        [FILE_SKIP_STRAY] = "a time far from all others",
         [FILE_SKIP_LIMIT] = "more events or threads than fit",
     };
 
@@ -410,6 +411,7 @@ static int load(struct file *file, struct store *store, struct trace_reader *rea
         return -ENODATA;
     }
     say_full(file);
+    file_leave_strays(file);
     file->ends_early = file->result->is_cut || is_full(file);
     file->result->span_ns = file->to_ns - file->from_ns;
     file_choose_trainer(file);

@@ -522,9 +522,11 @@ static int walk_thread(struct walk *walk)
 
     while (error == 0 && (taken = track_peek(&reader)) != NULL) {
         struct track_record record = *taken;
+        bool stray = file_is_stray(walk->file, &record.event);
 
         record.event.time -= (uint64_t)walk->file->zero_ns;
-        walk_event(walk, &record);
+        if (!stray)
+            walk_event(walk, &record);
         track_next(&reader);
     }
     while (walk->depth > 0)

@@ -62,6 +62,14 @@ enum file_allocation_more { FILE_ALLOCATION_BYTES, FILE_ALLOCATED, FILE_RESERVED
 /* What the host did for as long is told before its turn (gpu_fold_ahead). */
 #define FILE_LONG_NS INT64_C(10000000)
 
+/* Events whose times lie no further apart than a minute. */
+#define FILE_CLUSTER_NS   INT64_C(60000000000)
+#define FILE_CLUSTERS_MAX 64u
+struct file_cluster {
+    int64_t from_ns, to_ns;
+    uint64_t count, offset; /* offset: of the first in the file */
+};
+
 struct file_device { /* that worked */
     uint16_t device; /* EVENT_DEVICE() */
     int64_t first_ns;
@@ -190,6 +198,11 @@ struct file {
     uint32_t runtimes;                /* 1 << kind of device, of the calls that came */
     int64_t from_ns, to_ns;
     bool out_of_memory;
+    struct file_cluster clusters[FILE_CLUSTERS_MAX];
+    uint32_t cluster_count, cluster; /* cluster: of the event before */
+    int64_t keep_ns
+        [2]; /* where has_strays: what begins outside, in the file's stamps, is one */
+    bool has_strays;
     uint64_t streams[FILE_STREAMS_MAX]; /* pointers, by number less GPU_STREAM_LABELS */
     uint32_t stream_count;
     struct file_list sizes; /* struct file_link: bytes of copies, as their calls say */
@@ -244,6 +257,16 @@ uint32_t file_stream(struct file *file, uint64_t address);
 /* EVENT_DEVICE() of a piece of work, when all was read. */
 #define FILE_DEVICE_CUDA 1
 uint16_t file_device(const struct file *file, uint16_t device);
+
+/* The one that an event of that time is in, or begins. When all was read: the file's span
+ * without strays, and may an event stay? */
+struct file_cluster *file_cluster_of(struct file *file, int64_t time_ns);
+void file_leave_strays(struct file *file);
+ALWAYS_INLINE bool file_is_stray(const struct file *file, const struct event *event)
+{
+    return UNLIKELY(file->has_strays) && ((int64_t)event->time < file->keep_ns[0] ||
+                                          (int64_t)event->time > file->keep_ns[1]);
+}
 
 void file_skip(struct file *file, uint64_t offset, enum file_skip reason);
 

@@ -158,10 +158,19 @@ static struct file_thread *find_thread(struct file *file, uint32_t pid, uint32_t
     return thread;
 }
 
-static void stretch_span(struct file *file, int64_t start_ns, int64_t end_ns)
+static void stretch_span(struct file *file, const struct trace_event *event,
+                         int64_t length_ns)
 {
-    file->from_ns = start_ns < file->from_ns ? start_ns : file->from_ns;
-    file->to_ns = end_ns > file->to_ns ? end_ns : file->to_ns;
+    struct file_cluster *cluster = &file->clusters[file->cluster];
+    int64_t start_ns = event->time_ns, end_ns = start_ns + length_ns;
+
+    if (UNLIKELY(start_ns < cluster->from_ns - FILE_CLUSTER_NS ||
+                 start_ns > cluster->to_ns + FILE_CLUSTER_NS || cluster->count == 0))
+        cluster = file_cluster_of(file, start_ns);
+    if (UNLIKELY(cluster->count++ == 0))
+        cluster->offset = event->offset;
+    cluster->from_ns = start_ns < cluster->from_ns ? start_ns : cluster->from_ns;
+    cluster->to_ns = end_ns > cluster->to_ns ? end_ns : cluster->to_ns;
 }
 
 /* A place in a track; NULL at the limit, or when out of memory (noted in the file). */
@@ -231,7 +240,7 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
                                         .meta = EVENT_META(event->name, kind, flags, 0),
                                         .aux = aux}};
     file->result->taken++;
-    stretch_span(file, event->time_ns, event->time_ns + length_ns);
+    stretch_span(file, event, length_ns);
 }
 
 /* Only who asks for stacks needs them: they are no rows. */
@@ -376,7 +385,7 @@ static void take_work(struct file *file, const struct trace_event *event, uint8_
                      event->has & TRACE_HAS_BYTES ? (uint64_t)event->bytes + 1 : 0,
                  [FILE_WORK_STREAM] = stream}};
     file->result->taken++;
-    stretch_span(file, event->time_ns, event->time_ns + event->duration_ns);
+    stretch_span(file, event, event->duration_ns);
 }
 
 static void take_allocation(struct file *file, const struct trace_event *event)
@@ -407,7 +416,7 @@ static void take_allocation(struct file *file, const struct trace_event *event)
                      track_signed(reserves ? event->total_reserved_bytes : -1)}};
     file->has_totals |= totals;
     file->result->taken++;
-    stretch_span(file, event->time_ns, event->time_ns);
+    stretch_span(file, event, 0);
 }
 
 static void take_memory(struct file *file, const struct trace_event *event)
@@ -417,7 +426,7 @@ static void take_memory(struct file *file, const struct trace_event *event)
         return;
     }
     file->result->taken++;
-    stretch_span(file, event->time_ns, event->time_ns);
+    stretch_span(file, event, 0);
 }
 
 /* "thread_name" and the like. */
