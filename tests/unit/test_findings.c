@@ -608,6 +608,37 @@ static void growing_memory_says_when_it_is_full(void **state)
     assert_int_equal(findings.count, 0);
 }
 
+static void
+memory_that_two_things_fill_is_full_when_the_first_of_them_fills_it(void **state)
+{
+    const struct memory_growth later = {.slope_bytes_per_s = GIB / 360,
+                                        .sure = true,
+                                        .full_in_s = 70 * 360,
+                                        .earliest_s = (double)NAN,
+                                        .latest_s = (double)NAN};
+    struct memory_growth earlier = later;
+
+    (void)state;
+    earlier.full_in_s = 20 * 360;
+    device = (struct memory_device){.device = "cpu", .growth = later};
+    summary.memory.devices = &device;
+    summary.memory.device_count = 1;
+    summary.memory.host.growth = earlier;
+    look();
+    assert_non_null(strstr(find("memory-growth-")->formula, "full in 2 h"));
+    findings_free(&findings);
+    /* Beside a device, which is another memory, the host that is full sooner is told. */
+    device.device = "cuda:0";
+    look();
+    assert_int_equal(findings.count, 2);
+    findings_free(&findings);
+    summary.memory.host.growth.full_in_s = 90 * 360;
+    look();
+    assert_int_equal(findings.count, 1);
+    findings_free(&findings);
+    summary.memory.host.growth = (struct memory_growth){.sure = false};
+}
+
 static void growing_memory_names_the_op_that_keeps_what_it_grows_by(void **state)
 {
     (void)state;
@@ -783,6 +814,7 @@ int main(void)
         TEST(memory_is_a_grave_risk_where_a_step_may_not_fit),
         TEST(memory_that_the_allocator_only_keeps_is_no_grave_risk),
         TEST(growing_memory_says_when_it_is_full),
+        TEST(memory_that_two_things_fill_is_full_when_the_first_of_them_fills_it),
         TEST(growing_memory_names_the_op_that_keeps_what_it_grows_by),
         TEST(memory_that_is_full_within_the_hour_stands_before_all_else),
         TEST(thresholds_can_be_set_by_rule),
