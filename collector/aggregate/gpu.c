@@ -31,6 +31,7 @@ void gpu_free(struct gpu *gpu)
     for (uint32_t kind = 0; kind < GPU_HOSTS; kind++)
         free(gpu->hosts[kind].spans);
     free(gpu->launches);
+    free(gpu->lost);
     free(gpu->steps);
     free(gpu->name_uses);
     gpu_init(gpu);
@@ -63,6 +64,7 @@ static struct gpu_table *table_new(const struct gpu *gpu, uint16_t device)
     table->device = device;
     table->cursor_ns = gpu->from_ns;
     table->gap_end_ns = INT64_MIN;
+    table->launched_ns = INT64_MIN;
     table->buckets = calloc(GPU_BUCKETS, sizeof(*table->buckets));
     table->recent = calloc(GPU_RECENT, sizeof(*table->recent));
     if (gpu->step_capacity > 0)

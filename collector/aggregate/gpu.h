@@ -8,9 +8,12 @@
  *     data        at least half of it the training thread waited for the next batch
  *     launch      the work was queued before the gap (its launching call had returned):
  *                 the device itself took up to GPU_LATENCY_NS to begin it
- *     collective  such work communicates, and the gap lasted longer; or at least half of
- *                 the gap the host was in a collective that held it up
- *     unknown     the work was queued before the gap, which lasted longer
+ *     collective  such work communicates, and the gap lasted longer; so does what is left
+ *                 of a gap, twice as long, when the call returned in it. Or at least half
+ *                 of the gap the host was in a collective that held it up
+ *     unknown     likewise where the work does not communicate: the device was busy with what
+ *                 was not recorded, or waited for that; also from a launch on whose work is
+ *                 missing. Both come before data, and work of all streams counts
  *     alloc, copy at least half of it the host was in such a call
  *     setup       at least half of it the host was in calls so long that they load kernels,
  *                 make contexts or streams (gpu_name_sets_up()), or captured a graph
@@ -69,6 +72,12 @@ enum gpu_idle {
 #define GPU_ITEMS    (1u << 20) /* not settled, per device; more are counted lost */
 #define GPU_STREAMS  256u
 
+/* Streams that a file names by a pointer have numbers from here on. */
+#define GPU_STREAM_LABELS    1000u
+#define GPU_STREAM_ADDRESSES 64u
+
+#define GPU_BYTES_UNKNOWN UINT64_MAX /* of a copy or memset of a file */
+
 #define GPU_RECENT_NS INT64_C(250000000)
 
 /* From queue to device an idle GPU takes 1 to 5 us; a graph or a large kernel more. */
@@ -120,6 +129,7 @@ struct gpu_table {
     struct gpu_cell *recent;  /* ring of GPU_RECENT, of GPU_RECENT_NS */
     int64_t recent_end;       /* number of the first that has not begun */
     int64_t gap_end_ns;       /* of the last gap that is final */
+    int64_t launched_ns; /* the newest launch whose work has begun; INT64_MIN none */
     /* Of the work that came: in all; without memory; and of that which began in what was
      * final as a gap already: its time before that gap's end counts as idle. */
     uint64_t works, refused, late;
@@ -161,12 +171,15 @@ struct gpu {
     struct gpu_table *tables[GPU_TABLES];
     uint32_t table_count;
     struct gpu_host_list hosts[GPU_HOSTS];
-    int64_t host_from_ns;        /* what came before is forgotten */
-    int64_t host_late_ns;        /* 0 unless it is told; gaps wait that long */
-    int64_t capture_ns; /* while `captures`: when a graph began to be captured */
+    int64_t host_from_ns; /* what came before is forgotten */
+    int64_t host_late_ns; /* 0 unless it is told; gaps wait that long */
+    int64_t capture_ns;   /* while `captures`: when a graph began to be captured */
     bool captures;
     struct gpu_launch *launches; /* [GPU_LAUNCHES], hashed */
-    struct gpu_step *steps;      /* ring of step_capacity */
+    struct gpu_span *lost; /* launches of a file whose work is not in it, by time */
+    uint32_t lost_count;
+    uint64_t stream_addresses[GPU_STREAM_ADDRESSES]; /* of a file; 0 none */
+    struct gpu_step *steps;                          /* ring of step_capacity */
     uint64_t step_count;
     uint32_t step_capacity;
     uint64_t training_steps; /* of the run, recorded or not */
@@ -175,7 +188,7 @@ struct gpu {
     int64_t recorded_ns; /* end of the last step that was recorded; INT64_MIN none */
     int64_t settled_ns;  /* what began before is final; INT64_MIN nothing */
     int64_t blind_ns;    /* since then work was not recorded; INT64_MAX: it was */
-    int64_t forced_ns;   /* up to here it had to be final before it was told; INT64_MIN */
+    int64_t forced_ns; /* up to here it had to be final before it was told; INT64_MIN */
     int64_t bucket_ns;
     uint8_t *name_uses; /* by text: what the name says; 0 not looked at */
     uint32_t name_count;

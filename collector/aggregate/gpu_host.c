@@ -274,18 +274,6 @@ int64_t gpu_launch_begin(struct gpu *gpu, uint64_t correlation)
     return launch->start_ns;
 }
 
-/* Was it queued before the gap began? While the host is still in the call that launches it,
- * the device waits for that, as where a lock holds the call up. */
-static bool was_queued(const struct gpu *gpu, const struct gpu_span *gap,
-                       const struct gpu_item *next)
-{
-    const struct gpu_launch *launch =
-        next != NULL ? gpu_launch_find(gpu, next->correlation) : NULL;
-
-    return launch != NULL && launch->start_ns < gap->start_ns &&
-           launch->end_ns <= gap->start_ns;
-}
-
 struct overlap {
     int64_t ns;
     int64_t before_ns; /* of what was going on when the gap began: from its start to its
@@ -310,15 +298,6 @@ static struct overlap overlap(const struct gpu_host_list *list,
     return found;
 }
 
-/* Work that was queued before the gap, and begins only at its end. */
-static enum gpu_idle cause_of_queued(const struct gpu_span *gap,
-                                     const struct gpu_item *next)
-{
-    if (gap->end_ns - gap->start_ns <= GPU_LATENCY_NS)
-        return GPU_IDLE_LAUNCH;
-    return next->use == GPU_COMMUNICATION ? GPU_IDLE_COLLECTIVE : GPU_IDLE_UNKNOWN;
-}
-
 /* A host that had not waited would have come to the next work earlier by as long as it
  * waited: so much of the gap is the wait's, and what is left would be there without it. */
 static int64_t wait_ends_ns(const struct gpu_span *gap, int64_t waited_ns)
@@ -329,8 +308,14 @@ static int64_t wait_ends_ns(const struct gpu_span *gap, int64_t waited_ns)
                                                 : gap->start_ns + waited_ns;
 }
 
-struct gpu_cause gpu_cause(const struct gpu *gpu, const struct gpu_span *gap,
-                           const struct gpu_item *next)
+bool gpu_waits_for_data(const struct gpu *gpu, const struct gpu_span *gap)
+{
+    int64_t length = gap->end_ns - gap->start_ns;
+
+    return overlap(&gpu->hosts[GPU_HOST_DATA], gap).ns >= length - length / 2;
+}
+
+struct gpu_cause gpu_cause(const struct gpu *gpu, const struct gpu_span *gap)
 {
     static const struct {
         enum gpu_host host;
@@ -342,13 +327,8 @@ struct gpu_cause gpu_cause(const struct gpu *gpu, const struct gpu_span *gap,
     int64_t length = gap->end_ns - gap->start_ns, half = length - length / 2;
     struct gpu_cause cause = {.idle = GPU_IDLE_DATA, .until_ns = gap->end_ns};
 
-    if (overlap(&gpu->hosts[GPU_HOST_DATA], gap).ns >= half)
+    if (gpu_waits_for_data(gpu, gap))
         return cause;
-    cause.queued = was_queued(gpu, gap, next);
-    if (cause.queued) {
-        cause.idle = cause_of_queued(gap, next);
-        return cause;
-    }
     for (uint32_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         if (overlap(&gpu->hosts[calls[i].host], gap).ns >= half) {
             cause.idle = calls[i].idle;

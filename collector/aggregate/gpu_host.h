@@ -6,7 +6,7 @@
 
 /* What a name says. */
 #define GPU_NAME_KNOWN         128u
-#define GPU_NAME_COMMUNICATION 64u        /* of a kernel */
+#define GPU_NAME_COMMUNICATION 64u         /* of a kernel */
 #define GPU_NAME_CALL(use)     ((use)&48u) /* one of these three: */
 #define GPU_NAME_LAUNCHES      16u
 #define GPU_NAME_CAPTURES      32u        /* begins to capture a graph */
@@ -48,12 +48,13 @@ int64_t gpu_launch_begin(struct gpu *gpu, uint64_t correlation);
 
 struct gpu_cause {
     enum gpu_idle idle;
-    bool queued;      /* the work that came next had been launched before the gap */
     int64_t until_ns; /* from here on the gap has a cause of its own */
 };
 
-/* The cause of a gap; `next` is the work that ends it, NULL at the end of the span. */
-struct gpu_cause gpu_cause(const struct gpu *gpu, const struct gpu_span *gap,
-                           const struct gpu_item *next);
+/* For at least half of it the training thread did. */
+bool gpu_waits_for_data(const struct gpu *gpu, const struct gpu_span *gap);
+
+/* What the host did in a gap in which no work was queued. */
+struct gpu_cause gpu_cause(const struct gpu *gpu, const struct gpu_span *gap);
 
 #endif

@@ -5,6 +5,7 @@
 #include "aggregate/gpu.h"
 #include "aggregate/gpu_buckets.h"
 #include "aggregate/gpu_host.h"
+#include "aggregate/gpu_queue.h"
 #include "aggregate/sum.h"
 
 /* ---- where time goes ------------------------------------------------------------------ */
@@ -132,37 +133,51 @@ static bool is_recorded(const struct gpu *gpu, const struct gpu_table *table,
     return take_recorded(gpu, table, &rest, &part);
 }
 
-static void account_idle(struct gpu *gpu, struct gpu_table *table,
-                         struct gpu_cause cause, const struct gpu_span *part)
+static void account_idle(struct gpu *gpu, struct gpu_table *table, enum gpu_idle idle,
+                         const struct gpu_span *part)
 {
-    account(gpu, table,
-            offsetof(struct gpu_cell, idle_ns) + (size_t)cause.idle * sizeof(int64_t),
-            part);
-    if (cause.idle == GPU_IDLE_LAUNCH && cause.queued)
-        account(gpu, table, offsetof(struct gpu_cell, queued_ns), part);
+    if (part->start_ns < part->end_ns)
+        account(gpu, table,
+                offsetof(struct gpu_cell, idle_ns) + (size_t)idle * sizeof(int64_t),
+                part);
 }
 
-static void account_gap(struct gpu *gpu, struct gpu_table *table, int64_t to,
-                        const struct gpu_item *next)
+/* A gap in which work was recorded: the host's part, then the queue's. */
+static void account_part(struct gpu *gpu, struct gpu_table *table,
+                         const struct gpu_span *gap, const struct gpu_ahead *ahead)
 {
+    struct gpu_queued queued = gpu_queue_find(gpu, table, gap, ahead);
+    struct gpu_span rest = {gap->start_ns, queued.from_ns};
+    const struct gpu_span tail = {queued.from_ns, gap->end_ns};
+
+    while (rest.start_ns < rest.end_ns) {
+        struct gpu_cause cause = gpu_cause(gpu, &rest);
+
+        account_idle(gpu, table, cause.idle,
+                     &(struct gpu_span){rest.start_ns, cause.until_ns});
+        rest.start_ns = cause.until_ns;
+    }
+    if (queued.queued && gpu_waits_for_data(gpu, gap))
+        queued = (struct gpu_queued){.idle = GPU_IDLE_DATA};
+    account_idle(gpu, table, queued.idle, &tail);
+    if (queued.queued)
+        account(gpu, table, offsetof(struct gpu_cell, queued_ns), &tail);
+}
+
+/* Up to the first of the items ahead, or to the end of the span. */
+static void account_gap(struct gpu *gpu, struct gpu_table *table, int64_t to,
+                        const struct gpu_ahead *ahead)
+{
+    static const struct gpu_ahead none = {NULL, 0};
     struct gpu_span rest = {.start_ns = table->cursor_ns, .end_ns = to}, gap;
 
     while (take_recorded(gpu, table, &rest, &gap)) {
-        const struct gpu_item *then = gap.end_ns == to ? next : NULL;
+        bool last = gap.end_ns == to;
 
-        if (gap.end_ns == to && next == NULL && gpu->ends_early) {
-            account_idle(gpu, table, (struct gpu_cause){.idle = GPU_IDLE_UNKNOWN},
-                         &gap);
-            continue;
-        }
-        while (gap.start_ns < gap.end_ns) {
-            struct gpu_cause cause = gpu_cause(gpu, &gap, then);
-
-            account_idle(gpu, table, cause,
-                         &(struct gpu_span){gap.start_ns, cause.until_ns});
-            gap.start_ns = cause.until_ns;
-            then = NULL; /* it was launched in the gap, if after the first part */
-        }
+        if (last && ahead->count == 0 && gpu->ends_early)
+            account_idle(gpu, table, GPU_IDLE_UNKNOWN, &gap);
+        else
+            account_part(gpu, table, &gap, last ? ahead : &none);
     }
     table->cursor_ns = table->gap_end_ns = to;
 }
@@ -193,7 +208,7 @@ static void pass_over_backlog(struct gpu *gpu, struct gpu_table *table,
 
     if (resumed == INT64_MIN)
         return;
-    account_gap(gpu, table, resumed, NULL);
+    account_gap(gpu, table, resumed, &(const struct gpu_ahead){NULL, 0});
     table->cursor_ns = item->start_ns;
 }
 
@@ -278,21 +293,26 @@ static void settle_table(struct gpu *gpu, struct gpu_table *table, int64_t until
     clip(table);
     for (uint32_t i = 0; i < table->item_count; i++) {
         struct gpu_item item = table->items[i];
+        const struct gpu_ahead ahead = {&table->items[i], table->item_count - i};
+        int64_t launched = INT64_MIN;
 
         pass_steps(gpu, table, table->cursor_ns);
         if (item.start_ns >= until_ns) {
             table->items[kept++] = item;
             continue;
         }
-        if (!item.begun && is_recorded(gpu, table, item.start_ns))
-            gpu_work_begin(&table->work, &item, gpu_launch_begin(gpu, item.correlation),
+        if (!item.begun && is_recorded(gpu, table, item.start_ns)) {
+            launched = gpu_launch_begin(gpu, item.correlation);
+            gpu_work_begin(&table->work, &item, launched,
                            item.start_ns >= gpu->trains_ns);
+        }
         item.begun = true;
         account_busy(gpu, table, item.start_ns);
         if (table->cursor_ns < item.start_ns)
             pass_over_backlog(gpu, table, &item);
         if (table->cursor_ns < item.start_ns)
-            account_gap(gpu, table, item.start_ns, &item);
+            account_gap(gpu, table, item.start_ns, &ahead);
+        table->launched_ns = longer(table->launched_ns, launched);
         table->active_ns[item.use] =
             longer(table->active_ns[item.use], shorter(item.end_ns, until_ns));
         if (item.end_ns <= until_ns)
@@ -331,7 +351,7 @@ void gpu_finish(struct gpu *gpu, int64_t to_ns)
         struct gpu_table *table = gpu->tables[i];
 
         if (table->cursor_ns < to_ns)
-            account_gap(gpu, table, to_ns, NULL);
+            account_gap(gpu, table, to_ns, &(const struct gpu_ahead){NULL, 0});
     }
 }
 

@@ -5,13 +5,16 @@
 
 static void add_moves(struct gpu_moves *moves, const struct gpu_item *item, bool trains)
 {
+    uint64_t bytes = item->bytes == GPU_BYTES_UNKNOWN ? 0 : item->bytes;
+
     moves->count++;
-    moves->bytes += item->bytes;
+    moves->unsized += item->bytes == GPU_BYTES_UNKNOWN;
+    moves->bytes += bytes;
     moves->ns = sum_ns(moves->ns, item->moving_ns);
     if (!trains)
         return;
     moves->step_count++;
-    moves->step_bytes += item->bytes;
+    moves->step_bytes += bytes;
     moves->step_ns = sum_ns(moves->step_ns, item->moving_ns);
 }
 

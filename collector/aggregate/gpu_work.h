@@ -29,6 +29,7 @@ struct gpu_moves {
      * weights do. */
     uint64_t step_count, step_bytes;
     int64_t step_ns;
+    uint64_t unsized; /* of all, those whose bytes are not known */
 };
 
 struct gpu_stream {

@@ -39,7 +39,7 @@ struct process_thread {
     bool tells_works; /* of accelerators, and up to when all came */
     bool tells_steps;
     struct nest nest;
-    struct nest calls; /* of this thread, that came in another one's ring */
+    struct nest calls;      /* of this thread, that came in another one's ring */
     struct op_spans *spans; /* owned; NULL: nobody asks for its ops */
     struct history_block *open_block;
     struct event group[RING_RECORDS_MAX]; /* a head and its EVENT_MORE so far */
@@ -88,6 +88,8 @@ struct process_identity {
 struct process_linked {
     /* Device time of what was launched in it: in all of it, and in it alone. */
     int64_t device_total_ns, device_self_ns;
+    /* Of a call that waits: those of one name may do so or not, and are two rows. */
+    int64_t waited_device_ns;
     /* Where it is the outermost op; waits for data are outermost too. */
     int64_t outer_ns;
     uint64_t outer_count;
@@ -233,6 +235,8 @@ struct process {
     struct gpu gpu;
     struct op_links links;                            /* device time by CPU op */
     struct process_needless needless[NEEDLESS_WORKS]; /* of a file */
+    double
+        update_inside; /* of a file, share of the updates inside of their calls; 0 none */
     struct process_linked *linked; /* of a file, by text; NULL where not known */
     uint32_t linked_count;
     bool linked_devices, linked_memory; /* the file tells of them */

@@ -117,7 +117,7 @@ static const struct gpu_run_copies *most_of(const struct gpu_run *run, bool by_h
 
 static bool are_small(const struct gpu_run_copies *copies)
 {
-    return copies->count >= SMALL_NEEDED &&
+    return copies->count >= SMALL_NEEDED && !copies->unsized &&
            (double)copies->bytes / (double)copies->count < SMALL_BYTES;
 }
 
@@ -216,12 +216,16 @@ void copies_tell(struct rule_context *context, struct finding *finding,
     finding->sentence = rule_print(
         context,
         by_host ? "%s; %.0f %% of the time of copies, without those inside of the "
-                  "device, is %s, %s each"
-                : "%s; %.0f %% of all time of copies in training is %s, %s each",
+                  "device, is %s%s"
+                : "%s; %.0f %% of all time of copies in training is %s%s",
         finding->sentence, 100 * most->ns / all_ns, words_of(most).what,
-        rule_memory(context, bytes / count));
+        most->unsized
+            ? ""
+            : rule_print(context, ", %s each", rule_memory(context, bytes / count)));
     rule_evidence_text(context, finding, "copies", words_of(most).what);
     rule_evidence(context, finding, "copies_pct", 100 * most->ns / all_ns);
+    if (most->unsized)
+        return;
     rule_evidence(context, finding, "copy_bytes", bytes / count);
     rule_evidence(context, finding, "gb_per_s", most->bytes_per_s / 1e9);
 }

@@ -15,11 +15,12 @@
 
 /* In the order in which they are documented. */
 static const struct rule *const tables[] = {
-    rules_data,        rules_workers,  rules_steps, rules_rhythm,   rules_run,
-    rules_ops,         rules_host,     rules_calls, rules_gpu,      rules_device,
-    rules_kernels,     rules_needless, rules_queue, rules_hardware, rules_memory,
-    rules_room,        rules_torch,    rules_ranks, rules_watch,    rules_between_ops,
-    rules_interpreter, rules_rest};
+    rules_data,        rules_workers,     rules_steps,         rules_rhythm,
+    rules_run,         rules_ops,         rules_host,          rules_calls,
+    rules_gpu,         rules_device,      rules_communication, rules_kernels,
+    rules_needless,    rules_queue,       rules_hardware,      rules_memory,
+    rules_room,        rules_torch,       rules_ranks,         rules_watch,
+    rules_between_ops, rules_interpreter, rules_rest};
 
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 
@@ -297,6 +298,7 @@ void findings_find(const struct bottlenecks_answer *summary,
     if (!findings_are_sought(summary))
         return;
     ask_rules(&context, settings != NULL ? settings : &own);
+    findings_fit_device(summary, findings);
     show_steps(&summary->shown, findings);
     findings_settle(summary, findings);
     sort_dearest_first(findings);

@@ -39,7 +39,7 @@ struct rule_context {
     const struct finding_rule *rule; /* the row that is looked at */
     double threshold;                /* its own, or as configured */
     const struct findings_settings *settings;
-    bool by_price; /* not by the lower end of an interval */
+    bool by_price;       /* not by the lower end of an interval */
     bool stands_as_risk; /* what the rule finds stands, and as no price */
     struct findings *findings;
 };
@@ -62,11 +62,11 @@ struct rule {
     rule_function *find;
 };
 
-extern const struct rule rules_between_ops[], rules_calls[], rules_data[],
-    rules_device[], rules_gpu[], rules_hardware[], rules_host[], rules_interpreter[],
-    rules_kernels[], rules_memory[], rules_needless[], rules_ops[], rules_queue[],
-    rules_ranks[], rules_rest[], rules_rhythm[], rules_room[], rules_run[],
-    rules_steps[], rules_torch[], rules_watch[], rules_workers[];
+extern const struct rule rules_between_ops[], rules_calls[], rules_communication[],
+    rules_data[], rules_device[], rules_gpu[], rules_hardware[], rules_host[],
+    rules_interpreter[], rules_kernels[], rules_memory[], rules_needless[], rules_ops[],
+    rules_queue[], rules_ranks[], rules_rest[], rules_rhythm[], rules_room[],
+    rules_run[], rules_steps[], rules_torch[], rules_watch[], rules_workers[];
 
 /* The owners' order: first what is explained best, last what is only seen to vary.
  * Between them there is room. */
@@ -99,6 +99,12 @@ const char *rule_cores_text(struct rule_context *context);
 
 /* Threads of one CPU op in the trainer; NaN unknown. */
 double rule_threads(const struct rule_context *context);
+
+/* Its devices are CUDA's or ROCm's, as far as anything tells; then advice is left as rules
+ * write it, for others what they do not have is left out (device_kind.c). */
+bool rule_is_cuda(const struct rule_context *context);
+void findings_fit_device(const struct bottlenecks_answer *summary,
+                         struct findings *findings);
 
 /* The device that the rank works on; NULL without one. */
 const struct gpu_device *rule_device(const struct rule_context *context);

@@ -46,6 +46,38 @@ static double named_ns(const struct rule_context *context, const struct idle_rul
     return ns;
 }
 
+/* A launch that takes so long does more than launch, as the first one, which loads what all
+ * others find there: a few among many that take a hundredth. */
+#define LOADING_NS    1e6
+#define LOADING_TIMES 10.0
+#define OTHERS_ALIKE  3.0
+
+/* Of a step, what launches of that row took beyond the usual one, where these are few. */
+static double rare_ns(const struct op_row *row)
+{
+    /* Of few the median may be the long one; a single one is the first. */
+    double usual = row->count < 2 ? 0 : row->count < 4 ? row->min_ns : row->p50_ns;
+
+    if (strcmp(row->kind, "runtime") != 0 || strstr(row->name, "Launch") == NULL ||
+        !(row->max_ns >= LOADING_NS) || !(row->max_ns >= LOADING_TIMES * usual))
+        return 0;
+    return row->p95_ns <= OTHERS_ALIKE * usual
+               ? row->per_step_ns - usual * row->per_step_count
+               : (row->max_ns - usual) * row->per_step_count / row->count;
+}
+
+/* What is done once is no step's: where most of the wait for launches was for such ones. */
+static double once_ns(const struct rule_context *context, const struct idle_rule *rule,
+                      double waits)
+{
+    const struct ops_answer *cpu = &context->summary->cpu;
+    double ns = 0;
+
+    for (uint32_t i = 0; rule->cause == GPU_IDLE_LAUNCH && i < cpu->judged_count; i++)
+        ns += rare_ns(&cpu->rows[i]);
+    return ns >= waits / 2 ? fmin(ns, waits) : 0;
+}
+
 static void price_idle(struct rule_context *context, struct finding *finding,
                        const struct idle_rule *rule, double waits_ns)
 {
@@ -84,7 +116,7 @@ static struct finding *find_idle(struct rule_context *context,
     double step = context->train->mean_ns, named = named_ns(context, rule), waits;
     const struct gpu_device *device =
         rule_waits_for(context, 1u << rule->cause, &waits);
-    double rest = waits - named, idle = 0;
+    double once = once_ns(context, rule, waits), rest = waits - named - once, idle = 0;
 
     /* What is promised of it must be worth telling. */
     if (device == NULL ||
@@ -98,15 +130,15 @@ static struct finding *find_idle(struct rule_context *context,
         idle += device->idle_ns[i];
     price_idle(context, finding, rule, rest);
     finding->title = rule->title;
-    finding->formula =
-        rule_print(context,
-                   rule->half ? "(%s idle for this cause%s) / 2 of %s idle"
-                              : "%s idle for this cause%s of %s idle",
-                   rule_ms(context, waits),
-                   named > 0 ? rule_print(context, " - %s that others name",
-                                          rule_ms(context, named))
-                             : "",
-                   rule_ms(context, idle));
+    finding->formula = rule_print(
+        context,
+        rule->half ? "(%s idle for this cause%s) / 2 of %s idle"
+                   : "%s idle for this cause%s of %s idle",
+        rule_ms(context, waits),
+        named + once > 0 ? rule_print(context, " - %s that others name or was once",
+                                      rule_ms(context, named + once))
+                         : "",
+        rule_ms(context, idle));
     finding->sentence = rule_print(
         context, "%s is idle for %s of %s of a step because %s", device->device,
         rule_ms(context, rest), rule_ms(context, step), rule->because);
@@ -173,15 +205,19 @@ static void find_launch_bound(struct rule_context *context)
                    "fewer for as many samples"},
         .half = true}; /* in a CUDA graph a moment passes too */
 
+    struct idle_rule ungraphed = rule_waits_for_itself(context) ? begins : late;
     struct idle_rule in_graphs = begins;
 
+    ungraphed.eager = "`model = torch.compile(model)`: fewer and larger kernels";
+    ungraphed.compiled = "Compile what is not yet: fewer and larger kernels";
     in_graphs.because = "a device takes a moment to begin each kernel, in a graph too";
     in_graphs.eager = NULL;
     in_graphs.native[0] = begins.native[1];
     in_graphs.native[1] = NULL;
-    (void)find_idle(context, !rule_waits_for_itself(context) ? &late
-                             : launches_graphs(context)      ? &in_graphs
-                                                             : &begins);
+    (void)find_idle(context, !rule_is_cuda(context)            ? &ungraphed
+                             : !rule_waits_for_itself(context) ? &late
+                             : launches_graphs(context)        ? &in_graphs
+                                                               : &begins);
 }
 
 static void find_device_sync(struct rule_context *context)
@@ -414,17 +450,18 @@ static struct to_device copies_of(const struct gpu_device *device)
 
     for (uint32_t i = 0; i < device->run.copy_count; i++) {
         const struct gpu_run_copies *copies = &device->run.copies[i];
+        double bytes = copies->unsized ? (double)NAN : copies->step_bytes;
 
         sum.all_ns += copies->step_ns;
         if (copies->way != EVENT_COPY_H2D)
             continue;
         if (copies->pageable) {
             sum.pageable_ns += copies->step_ns;
-            sum.pageable_bytes += copies->step_bytes;
+            sum.pageable_bytes += bytes;
             sum.pageable_count += (double)copies->step_count;
         } else if (!copies->unknown) {
             sum.pinned_ns += copies->step_ns;
-            sum.pinned_bytes += copies->step_bytes;
+            sum.pinned_bytes += bytes;
         }
     }
     return sum;
@@ -503,8 +540,12 @@ static void find_pageable(struct rule_context *context)
     finding->sentence =
         rule_print(context,
                    "%.0f %% of the time of copies in training is from pageable memory: "
-                   "staged first, at %.3g GB/s, while the host waits",
-                   100 * share, copies.pageable_bytes / copies.pageable_ns);
+                   "staged first%s, while the host waits",
+                   100 * share,
+                   isnan(copies.pageable_bytes)
+                       ? ""
+                       : rule_print(context, ", at %.3g GB/s",
+                                    copies.pageable_bytes / copies.pageable_ns));
     finding->wrong_if =
         "The copies are a few large ones, which go on beside the steps.";
     rule_evidence_text(context, finding, "device", device->device);

@@ -307,12 +307,20 @@ static void name_holder(struct rule_context *context, struct finding *finding,
         list_ops(context, finding, device));
 }
 
-/* `until` says when it is full: its own growth, or that of what has the same limit. */
+/* The one that is full first; one that knows no limit never is. */
+static const struct memory_growth *fuller(const struct memory_growth *one,
+                                          const struct memory_growth *other)
+{
+    return isnan(one->full_in_s) || other->full_in_s < one->full_in_s ? other : one;
+}
+
+/* `until` says when it is full as well: its own growth, or that of what has the same
+ * limit. */
 static struct finding *add_growth(struct rule_context *context, const char *what,
                                   const struct memory_growth *own,
                                   const struct memory_growth *until)
 {
-    const struct memory_growth *growth = isnan(own->full_in_s) ? until : own;
+    const struct memory_growth *growth = fuller(own, until);
     bool host = strcmp(what, "host") == 0;
     bool on_device = !host && strcmp(what, "cpu") != 0;
     double hours = growth->full_in_s / S_PER_HOUR, slope = own->slope_bytes_per_s;
@@ -362,10 +370,22 @@ static struct finding *add_growth(struct rule_context *context, const char *what
     return finding;
 }
 
+/* Beside a device of its own memory; tensors on the host have told of it. */
+static bool is_sooner(const struct memory_answer *memory,
+                      const struct memory_growth *devices)
+{
+    for (uint32_t i = 0; i < memory->device_count; i++)
+        if (strcmp(memory->devices[i].device, "cpu") == 0 &&
+            memory->devices[i].growth.sure)
+            return false;
+    return memory->host.growth.full_in_s < devices->full_in_s ||
+           (isnan(devices->full_in_s) && memory->host.growth.full_in_s > 0);
+}
+
 static void find_growth(struct rule_context *context)
 {
     const struct memory_answer *memory = &context->summary->memory;
-    bool device_grows = false;
+    const struct memory_growth *first = NULL; /* of the devices' */
 
     /* Within a few steps memory rises and falls as it must. */
     if (context->train->count < GROWTH_STEPS)
@@ -375,7 +395,7 @@ static void find_growth(struct rule_context *context)
 
         if (!device->growth.sure)
             continue;
-        device_grows = true;
+        first = first == NULL ? &device->growth : fuller(first, &device->growth);
         /* The host's allocator knows no limit: the process has one. */
         bool on_host = strcmp(device->device, "cpu") == 0 && memory->host.growth.sure;
 
@@ -386,8 +406,9 @@ static void find_growth(struct rule_context *context)
         if (finding != NULL)
             name_holder(context, finding, device);
     }
-    /* What the allocator says is the better explanation of the same growth. */
-    if (memory->host.growth.sure && !device_grows)
+    /* What the allocator says is the better explanation of the same growth; but not of a
+     * host that is full sooner. */
+    if (memory->host.growth.sure && (first == NULL || is_sooner(memory, first)))
         (void)add_growth(context, "host", &memory->host.growth, &memory->host.growth);
 }
 

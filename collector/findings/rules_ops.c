@@ -90,7 +90,8 @@ static bool is_loop(const struct rule_context *context)
            rule_number(context, FACT_OPTIMIZER_FUSED) != 1 &&
            !(rule_number(context, FACT_OPTIMIZER_COMPILED) > 0) &&
            rule_number(context, FACT_OPTIMIZER_PARAMETERS) != 1 &&
-           (foreach == 0 || (isnan(foreach) && host));
+           (foreach == 0 ||
+            (isnan(foreach) && host && !context->summary->head.from_file));
 }
 
 /* The optimizer's time, where it loops; else 0. */
@@ -204,6 +205,9 @@ static void find_loop(struct rule_context *context)
     double stays = FUSED_SHARE * optimizer, moved = elements * FUSED_ELEMENT_NS;
 
     stays = host && moved > stays ? moved : stays;
+    /* On the CPU what is inside of the calls is work, as far as a file tells it. */
+    if (host)
+        stays = fmax(stays, optimizer * context->summary->cpu.update_inside);
     double saved = optimizer - stays, price = rule_host_saves(context, saved);
 
     if (!(price / step >= context->threshold))

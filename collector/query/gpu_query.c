@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #include "aggregate/gpu_buckets.h"
 #include "aggregate/histogram.h"
@@ -133,13 +134,14 @@ static int fill_copies(const struct pick *pick, const struct gpu_work *work,
                 .way = way,
                 .pageable = side == GPU_SIDE_PAGEABLE,
                 .unknown = side == GPU_SIDE_UNKNOWN,
+                .unsized = from->unsized > 0,
                 .count = from->count,
                 .bytes = from->bytes,
                 .ns = (double)from->ns,
                 .step_count = from->step_count,
                 .step_bytes = (double)from->step_bytes,
                 .step_ns = (double)from->step_ns,
-                .bytes_per_s = from->ns > 0
+                .bytes_per_s = from->ns > 0 && from->unsized == 0
                                    ? (double)from->bytes * 1e9 / (double)from->ns
                                    : (double)NAN};
         }
@@ -149,10 +151,16 @@ static int fill_copies(const struct pick *pick, const struct gpu_work *work,
 static int fill_streams(const struct pick *pick, const struct gpu_work *work,
                         struct gpu_run *run)
 {
+    uint64_t *addresses =
+        arena_new(&pick->head->arena, GPU_STREAM_ADDRESSES, sizeof(*addresses));
+
     run->streams =
         arena_new(&pick->head->arena, work->stream_count, sizeof(*run->streams));
-    if (run->streams == NULL)
+    if (run->streams == NULL || addresses == NULL)
         return -ENOMEM;
+    memcpy(addresses, pick->process->gpu.stream_addresses,
+           sizeof(pick->process->gpu.stream_addresses));
+    run->stream_addresses = addresses;
     for (uint32_t i = 0; i < work->stream_count; i++) {
         const struct gpu_stream *from = &work->streams[i];
         uint32_t at = run->stream_count++;
@@ -182,6 +190,7 @@ static int fill_run(const struct pick *pick, const struct gpu_table *table,
         .recorded_steps = gpu_settled_steps(&pick->process->gpu),
         .memset_count = work->memsets.count,
         .memset_bytes = work->memsets.bytes,
+        .memset_unsized = work->memsets.unsized > 0,
         .memset_ns = (double)work->memsets.ns,
         .memset_step_ns = (double)work->memsets.step_ns,
         .delays = work->delays,
@@ -260,6 +269,7 @@ int parts_gpu(const struct pick *pick, uint32_t points, struct gpu_answer *answe
 
     answer->devices = NULL;
     answer->uncounted = gpu->refused;
+    answer->lost_launches = gpu->lost_count;
     answer->head.recorded_steps = 0;
     if (gpu->table_count == 0) {
         answer->head.recorded_steps = recorded_steps(pick);

@@ -11,9 +11,10 @@ struct gpu_point {
     double use_share[GPU_USES], idle_share[GPU_IDLES];
 };
 
-struct gpu_run_copies { /* of one direction */
-    uint32_t way;       /* enum event_copy; 0 not told */
+struct gpu_run_copies {     /* of one direction */
+    uint32_t way;           /* enum event_copy; 0 not told */
     bool pageable, unknown; /* the host's memory; unknown: it may be either */
+    bool unsized;           /* the bytes of some are not known */
     uint64_t count, bytes;
     double ns, bytes_per_s;
     /* Of these, since the first step that was recorded. */
@@ -35,12 +36,15 @@ struct gpu_run {
     struct gpu_run_copies *copies; /* those that there were */
     uint32_t copy_count;
     uint64_t memset_count, memset_bytes;
+    bool memset_unsized; /* as of copies */
     double memset_ns, memset_step_ns;
     /* From the start of the launching call to the start of the work. */
     uint64_t delays;
     double delay_mean_ns, delay_p50_ns, delay_p95_ns, delay_p99_ns, delay_max_ns;
     double queue_depth;             /* launched and not begun, mean over time */
     struct gpu_run_stream *streams; /* busiest first */
+    /* That a file has for numbers from GPU_STREAM_LABELS on; GPU_STREAM_ADDRESSES. */
+    const uint64_t *stream_addresses;
     uint32_t stream_count;
     uint64_t streams_not_shown_works;
     double streams_busy; /* while it is busy, mean */
@@ -85,6 +89,7 @@ struct gpu_answer {
     /* What it says of an average step is of other steps than the head's. */
     bool of_others;
     uint64_t uncounted;              /* work of devices beyond GPU_TABLES */
+    uint64_t lost_launches;          /* of a file: those whose work is not in it */
     struct hardware_answer hardware; /* of gpu_query() alone */
 };
 

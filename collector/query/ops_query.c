@@ -347,6 +347,7 @@ static void add_needless(const struct ops_asking *asking, struct ops_answer *ans
     const struct process_needless *sums = asking->pick->process->needless;
     double steps = (double)asking->steps;
 
+    answer->update_inside = asking->pick->process->update_inside;
     for (uint32_t i = 0; i < NEEDLESS_WORKS; i++)
         answer->needless[i] =
             (struct op_needless){.count = (double)sums[i].count / steps,

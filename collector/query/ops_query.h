@@ -47,7 +47,8 @@ struct op_launch {
 
 struct op_row {
     const char *name; /* clean UTF-8, at most 4,096 bytes */
-    const char *short_name; /* of a kernel (query/kernel_name.h); "" or NULL as the name */
+    const char
+        *short_name; /* of a kernel (query/kernel_name.h); "" or NULL as the name */
     /* Shapes, stack (frames between ;, innermost first) or module; "" none. */
     const char *detail;
     /* In bottlenecks: the job's own function from which most of it is called, "main
@@ -68,7 +69,8 @@ struct op_row {
     /* Taken less given back while nothing nested in it ran; NaN where not known. */
     double host_bytes, device_bytes;
     double host_total_bytes, device_total_bytes; /* with what is nested in it */
-    double error_pct; /* half the 95 % interval of self_ns, 0 where exact; NaN unknown */
+    double
+        error_pct; /* half the 95 % interval of self_ns, 0 where exact; NaN unknown */
     /* Half the 95 % interval of per_step_ns as a mean of steps that vary: what another
      * stretch of the same training would give. NaN for ranges and single steps. */
     double per_step_half_ns;
@@ -124,12 +126,12 @@ struct op_needless {
 };
 
 struct ops_answer {
-    struct answer head; /* window: what the digests reach, may be wider than asked */
+    struct answer head;    /* window: what the digests reach, may be wider than asked */
     struct op_row *rows;   /* as many as the larger of both counts */
     uint32_t row_count;    /* to be listed */
     uint32_t judged_count; /* that rules look at: OPS_JUDGED where there are as many */
-    uint32_t total_ops;  /* names that match */
-    struct op_row other; /* matching names that are not in rows, together */
+    uint32_t total_ops;    /* names that match */
+    struct op_row other;   /* matching names that are not in rows, together */
     uint32_t other_ops;
     enum group_by by;       /* GROUP_NAME for devices */
     uint64_t overflowed;    /* events whose name found no row: counted in `other` */
@@ -159,6 +161,7 @@ struct ops_answer {
     double call_ns[OPS_CALLS], call_count[OPS_CALLS];
     /* Of a whole trace file, likewise; 0 elsewhere. */
     struct op_needless needless[NEEDLESS_WORKS];
+    double update_inside; /* of its optimizer's time, that inside of calls; 0 unknown */
     struct op_module module; /* in bottlenecks, likewise */
 };
 

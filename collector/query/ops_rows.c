@@ -110,9 +110,10 @@ static void add_launched(const struct ops_asking *asking, uint32_t text,
 }
 
 /* Of the whole file: it is not kept step by step. */
-static void add_linked(const struct ops_asking *asking, uint32_t text,
+static void add_linked(const struct ops_asking *asking, const struct ops_row *named,
                        struct op_row *row)
 {
+    uint32_t text = named->text;
     const struct process *process = asking->pick->process;
     const struct ops_group *group = asking->group;
 
@@ -123,7 +124,9 @@ static void add_linked(const struct ops_asking *asking, uint32_t text,
         group != NULL ? &group->linked[text] : &process->linked[text];
 
     if (process->linked_devices) {
-        row->device_total_ns = (double)linked->device_total_ns;
+        row->device_total_ns = named->kind == OPS_SYNC
+                                   ? (double)linked->waited_device_ns
+                                   : (double)linked->device_total_ns;
         row->device_self_ns = (double)linked->device_self_ns;
     }
     if (process->linked_memory) {
@@ -233,7 +236,7 @@ void ops_describe(const struct ops_asking *asking, struct ops_row_sum *sum,
     if (asking->request->device == OPS_ACCELERATOR)
         add_launch(asking, named->text, row);
     else if (asking->pick->session->from_file)
-        add_linked(asking, named->text, row);
+        add_linked(asking, named, row);
     else
         add_launched(asking, named->text, row);
     row->min_ns = (double)sum->min_ns;

@@ -12,8 +12,7 @@ const char *what_if_title(enum replay_what_if what_if)
     static const char *const titles[REPLAY_WHAT_IFS] = {
         [REPLAY_DATA_HIDDEN] = "With data loading hidden",
         [REPLAY_SYNC_FREE] = "If the host never waited for the GPU",
-        [REPLAY_LAUNCH_FREE] =
-            "If ops and launches took the host no time (CUDA graphs)",
+        [REPLAY_LAUNCH_FREE] = "If ops and launches took the host no time",
         [REPLAY_COPIES_HIDDEN] = "With copies hidden behind compute",
         [REPLAY_COMMUNICATION_HIDDEN] = "With communication hidden behind compute",
         [REPLAY_COMPUTE_HALVED] = "With kernels that take half as long (a faster GPU)",
@@ -47,9 +46,8 @@ static void add_kinds(cJSON *body, const struct replay_answer *answer)
 
 static void add_path(cJSON *body, const struct replay_answer *answer)
 {
-    static const char *const columns[] = {"start_ms",  "duration_ms", "kind",
-                                          "name",      "where",       "pieces",
-                                          "short_name"};
+    static const char *const columns[] = {
+        "start_ms", "duration_ms", "kind", "name", "where", "pieces", "short_name"};
     cJSON *part = cJSON_AddObjectToObject(body, "path"), *list;
     char text[KERNEL_SHORT_BYTES];
 

@@ -1,5 +1,8 @@
 /* GET /api/gpu: each instant of a device once, by use or by what it waits for; and what
  * the devices say of themselves. */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "api/api.h"
 #include "api/hardware_json.h"
 #include "api/json.h"
@@ -37,6 +40,27 @@ static void add_points(cJSON *part, const struct gpu_device *device)
         cJSON_AddItemToArray(list, point_json(&device->points[i]));
 }
 
+static void put_bytes(cJSON *row, bool unsized, uint64_t bytes)
+{
+    if (unsized)
+        cJSON_AddNullToObject(row, "bytes");
+    else
+        json_count(row, "bytes", bytes);
+}
+
+/* As the file names the stream, where that is no number. */
+static void put_label(cJSON *row, const struct gpu_run *run, uint32_t stream)
+{
+    uint32_t at = stream - GPU_STREAM_LABELS;
+    char label[24];
+
+    if (stream < GPU_STREAM_LABELS || at >= GPU_STREAM_ADDRESSES ||
+        run->stream_addresses[at] == 0)
+        return;
+    (void)snprintf(label, sizeof(label), "0x%" PRIx64, run->stream_addresses[at]);
+    json_text(row, "label", label);
+}
+
 /* Of all that was recorded of the run, whatever the window is. */
 static void add_run(cJSON *part, const struct gpu_run *run)
 {
@@ -56,13 +80,13 @@ static void add_run(cJSON *part, const struct gpu_run *run)
         else
             cJSON_AddBoolToObject(row, "pageable", copies->pageable);
         json_count(row, "count", copies->count);
-        json_count(row, "bytes", copies->bytes);
+        put_bytes(row, copies->unsized, copies->bytes);
         json_ms(row, "total_ms", copies->ns);
         json_number(row, "bytes_per_s", copies->bytes_per_s);
     }
     row = cJSON_AddObjectToObject(all, "memsets");
     json_count(row, "count", run->memset_count);
-    json_count(row, "bytes", run->memset_bytes);
+    put_bytes(row, run->memset_unsized, run->memset_bytes);
     json_ms(row, "total_ms", run->memset_ns);
     row = cJSON_AddObjectToObject(all, "launch_delay");
     json_count(row, "count", run->delays);
@@ -76,6 +100,7 @@ static void add_run(cJSON *part, const struct gpu_run *run)
     for (uint32_t i = 0; i < run->stream_count; i++) {
         cJSON_AddItemToArray(list, row = cJSON_CreateObject());
         json_count(row, "stream", run->streams[i].id);
+        put_label(row, run, run->streams[i].id);
         json_count(row, "work_count", run->streams[i].works);
         json_ms(row, "busy_ms", run->streams[i].busy_ns);
     }
@@ -127,6 +152,7 @@ cJSON *gpu_json(const struct gpu_answer *answer)
         cJSON_AddItemToArray(list, device_json(&answer->devices[i]));
     json_text(body, "busiest", busiest != NULL ? busiest->device : NULL);
     json_count(body, "uncounted_work", answer->uncounted);
+    json_count(body, "lost_launches", answer->lost_launches);
     if (answer->hardware.driver != NULL) /* it was asked for */
         hardware_json(body, &answer->hardware);
     return body;

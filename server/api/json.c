@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/sum.h"
 #include "http/bytes.h"
 
 void json_text(cJSON *object, const char *key, const char *text)
@@ -53,7 +54,9 @@ cJSON *json_value(double value)
 /* To the nanosecond: what is finer is noise of a mean. */
 cJSON *json_value_ms(double ns)
 {
-    return json_value(nearbyint(ns) / 1e6);
+    /* A sum that was held there is no number. */
+    return json_value(fabs(ns) >= (double)SUM_MAX_NS ? (double)NAN
+                                                     : nearbyint(ns) / 1e6);
 }
 
 void json_number(cJSON *object, const char *key, double value)

@@ -7,6 +7,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "aggregate/sum.h"
+
 #define COLUMNS_MIN 60u
 #define COLUMNS_MAX 120u
 #define MS          1e6
@@ -62,7 +64,7 @@ void terminal_bar(double share, uint32_t width)
 
 void terminal_ms(double ns, int width)
 {
-    double ms = ns / MS;
+    double ms = fabs(ns) >= (double)SUM_MAX_NS ? (double)NAN : ns / MS;
 
     if (isnan(ms) || ms == 0)
         printf("%*s", width, isnan(ms) ? "-" : "0");

@@ -136,6 +136,9 @@ static void ops_tell_whether_an_optimizer_updates_tensors_together(void **state)
     /* Kernels of its own; what is added elsewhere says nothing of them. */
     assert_loop(ADAM OP("aten::add_", 2), "", (double)NAN);
     assert_loop(RANGE("Optimizer.step#SGD.step", 0) "," OP("aten::add_", 2), "SGD", 0);
+    /* A residual connection outside of it says nothing of the update. */
+    assert_loop(RANGE("Optimizer.step#SGD.step", 0) "," OP("aten::add_", 200), "",
+                (double)NAN);
     /* Compiled ones have neither. */
     load("", ADAM OP("aten::add_", 2) "," RANGE("Torch-Compiled Region", 4));
     assert_null(fact(FACT_OPTIMIZER_CLASS));

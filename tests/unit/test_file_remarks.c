@@ -13,6 +13,7 @@
 #include "aggregate/state.h"
 #include "ingest/file/file.h"
 #include "query/gpu_query.h"
+#include "query/ops_query.h"
 
 #define EVENT(category, name, ts, arguments)                                           \
     "{\"ph\":\"X\",\"cat\":\"" category "\",\"name\":\"" name                          \
@@ -89,19 +90,259 @@ static void what_is_in_the_tables_and_not_whole_is_counted(void **state)
         assert_int_equal(result.remarks[i], 0);
     file_forget(store, "t-said");
     load(OP "," CALL("cuda_runtime") "," KERNEL("kernel") "," EVENT(
-        "kernel",
-        "b", 40, "\"device\":1,\"stream\":7,\"correlation\":9") "," EVENT("kernel", "c",
-                                                                          60,
-                                                                          "\"device\":"
-                                                                          "1,"
-                                                                          "\"stream\":"
-                                                                          "7") "," EVENT("cpu_op",
-                                                                                         "aten::add",
-                                                                                         80,
-                                                                                         "\"External id\":\"none\""));
+        "kernel", "b", 40,
+        "\"device\":1,\"stream\":7,\"correlation\":9") "," EVENT("kernel", "c", 60,
+                                                                 "\"device\":"
+                                                                 "1,"
+                                                                 "\"stream\":"
+                                                                 "7") "," EVENT("cpu_"
+                                                                                "op",
+                                                                                "aten::"
+                                                                                "add",
+                                                                                80,
+                                                                                "\"Exte"
+                                                                                "rnal "
+                                                                                "id\":"
+                                                                                "\"none"
+                                                                                "\""));
     assert_int_equal(result.remarks[FILE_REMARK_UNLINKED], 2);
     assert_int_equal(result.remarks[FILE_REMARK_VALUES], 1);
     assert_int_equal(result.remarks[FILE_REMARK_NAMES], 0);
+}
+
+/* The one process of the file's session. */
+static const struct process *loaded(void)
+{
+    return store->sessions[store->session_count - 1]->processes;
+}
+
+#define LAUNCHED(name, ts, correlation)                                                \
+    EVENT("cuda_runtime", name, ts, "\"correlation\":" #correlation)
+#define RAN(ts, correlation)                                                           \
+    EVENT("kernel", "gemm", ts,                                                        \
+          "\"device\":0,\"stream\":7,\"correlation\":" #correlation)
+
+static void launches_whose_kernels_are_not_in_the_file_are_counted(void **state)
+{
+    (void)state;
+    load(OP "," LAUNCHED("cudaLaunchKernel", 2, 3) "," RAN(20, 3) "," LAUNCHED(
+        "cudaLaunchKernel", 1000,
+        4) "," LAUNCHED("cudaGraphLaunch", 1100,
+                        5) "," LAUNCHED("cudaLaunchHostFunc", 1200,
+                                        6) "," LAUNCHED("cudaMemcpyAsync", 1300,
+                                                        7) "," OP);
+    assert_int_equal(result.remarks[FILE_REMARK_LOST], 2);
+    assert_int_equal(loaded()->lost, 2);
+    assert_int_equal(loaded()->gpu.tables[0]->run.idle_ns[GPU_IDLE_UNKNOWN], 300000);
+    file_forget(store, "t-said");
+}
+
+static void launches_into_a_graph_that_is_captured_have_lost_nothing(void **state)
+{
+    (void)state;
+    load(OP "," LAUNCHED("cudaStreamBeginCapture", 100, 1) "," LAUNCHED(
+        "cudaLaunchKernel", 120, 2) "," LAUNCHED("cudaStreamEndCapture", 140,
+                                                 3) "," LAUNCHED("cudaGraphLaunch", 200,
+                                                                 4) "," RAN(215, 4));
+    assert_int_equal(result.remarks[FILE_REMARK_LOST], 0);
+    file_forget(store, "t-said");
+}
+
+static void kernels_without_a_correlation_are_not_taken_for_lost_ones(void **state)
+{
+    (void)state;
+    load(OP "," LAUNCHED("cudaLaunchKernel", 2, 3) "," EVENT(
+        "kernel", "gemm", 20, "\"device\":0,\"stream\":7"));
+    assert_int_equal(result.remarks[FILE_REMARK_LOST], 0);
+    file_forget(store, "t-said");
+}
+
+static void a_file_with_launches_and_no_device_events_says_so(void **state)
+{
+    (void)state;
+    load(OP
+         "," LAUNCHED("hipLaunchKernel", 2, 3) "," LAUNCHED("hipLaunchKernel", 20, 4));
+    assert_int_equal(result.remarks[FILE_REMARK_LOST], 2);
+    assert_string_equal(
+        texts_get(loaded()->texts, loaded()->capabilities[WIRE_SOURCE_CUPTI].reason),
+        "the file has launches of kernels, but no device events");
+    file_forget(store, "t-said");
+}
+
+#define COPY(ts, arguments)                                                            \
+    EVENT("gpu_memcpy", "Memcpy HtoD (Host -> Device)", ts, "\"device\":0," arguments)
+
+static void bytes_of_a_copy_are_its_own_or_its_calls_or_not_known(void **state)
+{
+    const struct gpu_moves *moves;
+
+    (void)state;
+    load(OP "," EVENT(
+        "cuda_runtime", "hipMemcpyAsync", 2,
+        "\"correlation\":3,\"size\":\"4096\"") "," COPY(20, "\"correlation\":"
+                                                            "3") "," COPY(40, "\"c"
+                                                                              "orr"
+                                                                              "ela"
+                                                                              "tio"
+                                                                              "n\""
+                                                                              ":4,"
+                                                                              "\"b"
+                                                                              "yte"
+                                                                              "s\""
+                                                                              ":"
+                                                                              "8"));
+    moves = &loaded()->gpu.tables[0]->work.copies[EVENT_COPY_H2D][GPU_SIDE_UNKNOWN];
+    assert_int_equal(moves->bytes, 4104);
+    assert_int_equal(moves->unsized, 0);
+    file_forget(store, "t-said");
+    load(OP "," COPY(20, "\"correlation\":3") "," COPY(40, "\"bytes\":8"));
+    moves = &loaded()->gpu.tables[0]->work.copies[EVENT_COPY_H2D][GPU_SIDE_UNKNOWN];
+    assert_int_equal(moves->bytes, 8);
+    assert_int_equal(moves->unsized, 1);
+    file_forget(store, "t-said");
+}
+
+#define ON(ts, stream) EVENT("kernel", "gemm", ts, "\"device\":0,\"stream\":" stream)
+
+static void streams_that_are_pointers_are_numbered_and_keep_their_label(void **state)
+{
+    const struct gpu_work *work;
+
+    (void)state;
+    load(OP "," ON(20, "\"0x7f3a5c0012b0\"") "," ON(40, "\"0x0\"") "," ON(
+        60,
+        "\"0x7f3a5c0012c0\"") "," ON(80,
+                                     "\"0x7f3a5c0012b0\"") "," EVENT("cuda_runtime",
+                                                                     "hipLaunchKernel",
+                                                                     2,
+                                                                     "\"correlation\":"
+                                                                     "3,\"stream\":"
+                                                                     "\"0x7f3a5c0012b0"
+                                                                     "\""));
+    work = &loaded()->gpu.tables[0]->work;
+    assert_int_equal(result.remarks[FILE_REMARK_VALUES], 0);
+    assert_int_equal(work->stream_count, 3);
+    assert_int_equal(work->streams[0].works, 2);
+    assert_int_equal(work->streams[1].id, 0);
+    assert_true(
+        loaded()->gpu.stream_addresses[work->streams[0].id - GPU_STREAM_LABELS] ==
+        UINT64_C(0x7f3a5c0012b0));
+    file_forget(store, "t-said");
+}
+
+/* Of the calls of one name some wait for their copy: two rows, each with its own. */
+static void device_time_of_a_call_is_that_of_its_row_alone(void **state)
+{
+    static const char events[] = OP "," EVENT("cuda_runtime", "hipMemcpyWithStream", 2, "\"correlation\":3") "," EVENT(
+        "gpu_memcpy", "Memcpy HtoD (Host -> Device)", 20,
+        "\"correlation\":3") "," EVENT("cuda_runtime", "hipMemcpyWithStream", 40,
+                                       "\"correlation\":4") "," EVENT("gpu_memcpy",
+                                                                      "Memcpy DtoH "
+                                                                      "(Device -> "
+                                                                      "Host)",
+                                                                      60,
+                                                                      "\"correlation\":"
+                                                                      "4") "," EVENT("g"
+                                                                                     "p"
+                                                                                     "u"
+                                                                                     "_"
+                                                                                     "m"
+                                                                                     "e"
+                                                                                     "m"
+                                                                                     "c"
+                                                                                     "p"
+                                                                                     "y",
+                                                                                     "M"
+                                                                                     "e"
+                                                                                     "m"
+                                                                                     "c"
+                                                                                     "p"
+                                                                                     "y"
+                                                                                     " "
+                                                                                     "D"
+                                                                                     "t"
+                                                                                     "o"
+                                                                                     "H"
+                                                                                     " "
+                                                                                     "("
+                                                                                     "D"
+                                                                                     "e"
+                                                                                     "v"
+                                                                                     "i"
+                                                                                     "c"
+                                                                                     "e"
+                                                                                     " "
+                                                                                     "-"
+                                                                                     ">"
+                                                                                     " "
+                                                                                     "H"
+                                                                                     "o"
+                                                                                     "s"
+                                                                                     "t"
+                                                                                     ")",
+                                                                                     80,
+                                                                                     "\"correlation\":4");
+    struct selection whose = {.rank = SELECT_ANY};
+    struct ops_request request = {.device = OPS_CPU};
+    struct ops_answer answer;
+    uint32_t rows = 0;
+
+    (void)state;
+    load(events);
+    assert_int_equal(ops_query(store, &whose, &request, &answer), 0);
+    for (uint32_t i = 0; i < answer.row_count; i++) {
+        const struct op_row *row = &answer.rows[i];
+
+        if (strcmp(row->name, "hipMemcpyWithStream") != 0)
+            continue;
+        rows++;
+        assert_true(row->device_total_ns ==
+                    (strcmp(row->kind, "sync") == 0 ? 20000 : 10000));
+    }
+    assert_int_equal(rows, 2);
+    answer_free(&answer.head);
+    file_forget(store, "t-said");
+}
+
+static void stamps_far_from_all_others_are_left_out_of_the_span(void **state)
+{
+    char events[4096] = "";
+    size_t used = 0;
+
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        used += (size_t)snprintf(
+            events + used, sizeof(events) - used,
+            "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"gemm\",\"pid\":5,\"tid\":5,"
+            "\"ts\":%lld,\"dur\":10,\"args\":{\"device\":0,\"stream\":7}}%s",
+            i % 2 == 0 ? "kernel" : "cpu_op",
+            i == 2   ? 0LL
+            : i == 5 ? 1900000000000000LL
+                     : 1700000000000000LL + i * 100,
+            i < 7 ? "," : "");
+    load(events);
+    assert_int_equal(result.skipped[FILE_SKIP_STRAY], 2);
+    assert_int_equal(result.taken, 6);
+    assert_int_equal(result.span_ns, 710 * 1000);
+    assert_int_equal(gpu_idle_ns(&loaded()->gpu.tables[0]->run) +
+                         gpu_busy_ns(&loaded()->gpu.tables[0]->run),
+                     710 * 1000);
+    file_forget(store, "t-said");
+}
+
+static void a_pause_of_minutes_is_no_reason_to_leave_events_out(void **state)
+{
+    (void)state;
+    load(EVENT("cpu_op", "aten::mm", 0, "") "," EVENT(
+        "cpu_op", "aten::mm", 50,
+        "") "," EVENT("cpu_op", "aten::mm", 500000000,
+                      "") "," EVENT("cpu_op", "aten::mm", 503000000,
+                                    "") "," EVENT("cpu_op", "aten::mm", 506000000,
+                                                  "") "," EVENT("cpu_op", "aten::mm",
+                                                                509000000, ""));
+    assert_int_equal(result.skipped[FILE_SKIP_STRAY], 0);
+    assert_int_equal(result.taken, 6);
+    file_forget(store, "t-said");
 }
 
 static void pass_by(void *user, const struct file_paths *paths)
@@ -172,6 +413,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(work_is_of_the_kind_of_device_that_its_calls_or_its_category_name),
         TEST(what_is_in_the_tables_and_not_whole_is_counted),
+        TEST(launches_whose_kernels_are_not_in_the_file_are_counted),
+        TEST(launches_into_a_graph_that_is_captured_have_lost_nothing),
+        TEST(kernels_without_a_correlation_are_not_taken_for_lost_ones),
+        TEST(a_file_with_launches_and_no_device_events_says_so),
+        TEST(stamps_far_from_all_others_are_left_out_of_the_span),
+        TEST(a_pause_of_minutes_is_no_reason_to_leave_events_out),
+        TEST(bytes_of_a_copy_are_its_own_or_its_calls_or_not_known),
+        TEST(streams_that_are_pointers_are_numbered_and_keep_their_label),
+        TEST(device_time_of_a_call_is_that_of_its_row_alone),
         TEST(marks_beyond_their_share_of_the_memory_are_counted_and_the_rest_is_read),
         TEST(ops_whose_sequence_number_finds_no_room_are_told_from_marks_of_steps),
     };

@@ -376,6 +376,37 @@ an_optimizer_that_loops_costs_what_the_device_waits_for_the_host(void **state)
     assert_string_equal(find("optimizer-loop")->id, "none");
 }
 
+static void an_update_on_the_cpu_saves_no_more_than_lies_between_its_calls(void **state)
+{
+    (void)state;
+    set_phases(2 * MS, 60 * MS, 80 * MS, 50 * MS);
+    text(FACT_OPTIMIZER_CLASS, "SGD");
+    text(FACT_OPTIMIZER_DEVICE, "cpu");
+    number(FACT_OPTIMIZER_FOREACH, 0);
+    summary.cpu.update_inside = 0.6;
+    look();
+    assert_true(fabs(find("optimizer-loop")->ns_per_step - 20 * MS) < 1);
+    findings_free(&findings);
+    summary.cpu.update_inside = 0.98; /* a few large tensors */
+    look();
+    assert_string_equal(find("optimizer-loop")->id, "none");
+    summary.cpu.update_inside = 0;
+}
+
+static void a_file_that_does_not_say_how_tensors_are_updated_has_no_loop(void **state)
+{
+    (void)state;
+    set_phases(2 * MS, 60 * MS, 80 * MS, 50 * MS);
+    text(FACT_OPTIMIZER_CLASS, "SGD");
+    text(FACT_OPTIMIZER_DEVICE, "cpu");
+    look();
+    assert_true(find("optimizer-loop")->ns_per_step > 0); /* torch's own default */
+    findings_free(&findings);
+    summary.head.from_file = true;
+    look();
+    assert_string_equal(find("optimizer-loop")->id, "none");
+}
+
 static void many_tiny_ops_are_priced_by_their_calls(void **state)
 {
     (void)state;
@@ -617,6 +648,37 @@ static void growing_memory_says_when_it_is_full(void **state)
     assert_int_equal(findings.count, 0);
 }
 
+static void
+memory_that_two_things_fill_is_full_when_the_first_of_them_fills_it(void **state)
+{
+    const struct memory_growth later = {.slope_bytes_per_s = GIB / 360,
+                                        .sure = true,
+                                        .full_in_s = 70 * 360,
+                                        .earliest_s = (double)NAN,
+                                        .latest_s = (double)NAN};
+    struct memory_growth earlier = later;
+
+    (void)state;
+    earlier.full_in_s = 20 * 360;
+    device = (struct memory_device){.device = "cpu", .growth = later};
+    summary.memory.devices = &device;
+    summary.memory.device_count = 1;
+    summary.memory.host.growth = earlier;
+    look();
+    assert_non_null(strstr(find("memory-growth-")->formula, "full in 2 h"));
+    findings_free(&findings);
+    /* Beside a device, which is another memory, the host that is full sooner is told. */
+    device.device = "cuda:0";
+    look();
+    assert_int_equal(findings.count, 2);
+    findings_free(&findings);
+    summary.memory.host.growth.full_in_s = 90 * 360;
+    look();
+    assert_int_equal(findings.count, 1);
+    findings_free(&findings);
+    summary.memory.host.growth = (struct memory_growth){.sure = false};
+}
+
 static void growing_memory_names_the_op_that_keeps_what_it_grows_by(void **state)
 {
     (void)state;
@@ -780,6 +842,8 @@ int main(void)
         TEST(a_looping_optimizer_is_found_and_a_fused_one_is_not),
         TEST(the_numbers_of_an_update_take_their_time_on_the_cpu_alone),
         TEST(an_optimizer_that_loops_costs_what_the_device_waits_for_the_host),
+        TEST(an_update_on_the_cpu_saves_no_more_than_lies_between_its_calls),
+        TEST(a_file_that_does_not_say_how_tensors_are_updated_has_no_loop),
         TEST(many_tiny_ops_are_priced_by_their_calls),
         TEST(tiny_ops_save_no_more_than_they_take_together),
         TEST(advice_that_was_seen_to_lose_says_where),
@@ -792,6 +856,7 @@ int main(void)
         TEST(memory_is_a_grave_risk_where_a_step_may_not_fit),
         TEST(memory_that_the_allocator_only_keeps_is_no_grave_risk),
         TEST(growing_memory_says_when_it_is_full),
+        TEST(memory_that_two_things_fill_is_full_when_the_first_of_them_fills_it),
         TEST(growing_memory_names_the_op_that_keeps_what_it_grows_by),
         TEST(memory_that_is_full_within_the_hour_stands_before_all_else),
         TEST(thresholds_can_be_set_by_rule),

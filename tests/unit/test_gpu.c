@@ -10,6 +10,7 @@
 
 #include "aggregate/gpu.h"
 #include "aggregate/gpu_buckets.h"
+#include "aggregate/gpu_queue.h"
 #include "aggregate/kernels.h"
 #include "aggregate/process.h"
 
@@ -493,6 +494,67 @@ static void a_gap_before_queued_work_is_unknown_unless_it_is_short(void **state)
     assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_LAUNCH], 3 * US);
 }
 
+static void a_gap_is_the_hosts_until_it_launched_and_unknown_from_then_on(void **state)
+{
+    struct bench *bench = *state;
+
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(110, 120), 7);
+    host(bench, EVENT_RUNTIME, "cudaMemcpyAsync", SPAN(125, 4900), 8);
+    work(bench, "a", SPAN(0, 100), 1, 0);
+    work(bench, "b", SPAN(5000, 5010), 1, 7);
+    gpu_finish(&bench->gpu, 5010 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_LAUNCH] +
+                         sums(bench)->idle_ns[GPU_IDLE_PYTHON],
+                     20 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_UNKNOWN], 4880 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_COPY], 0);
+}
+
+static void work_that_waits_on_another_stream_takes_the_gap_from_the_host(void **state)
+{
+    struct bench *bench = *state;
+
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(110, 120), 7);
+    host(bench, EVENT_CPU_OP, "aten::add", SPAN(130, 3000), 0);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(2990, 2999), 8);
+    work(bench, "a", SPAN(0, 100), 1, 0);
+    work(bench, "b", SPAN(3000, 3010), 2, 8);
+    work(bench, "c", SPAN(5000, 5010), 3, 7);
+    gpu_finish(&bench->gpu, 5010 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_LAUNCH], 20 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_UNKNOWN], (2880 + 1990) * US);
+}
+
+static void what_is_left_of_a_gap_before_communication_is_collective(void **state)
+{
+    struct bench *bench = *state;
+
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(140, 150), 7);
+    work(bench, "a", SPAN(0, 100), 1, 0);
+    work(bench, "ncclDevKernel_AllReduce", SPAN(1150, 1160), 1, 7);
+    gpu_finish(&bench->gpu, 1160 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_COLLECTIVE], 1000 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_PYTHON], 50 * US);
+}
+
+static void a_gap_is_unknown_from_a_launch_on_whose_work_is_missing(void **state)
+{
+    struct bench *bench = *state;
+    const struct gpu_span lost[] = {{500 * US, 505 * US}, {2500 * US, 2505 * US}};
+
+    assert_true(gpu_queue_lose(&bench->gpu, lost, 2));
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(5, 10), 7);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(1005, 1010), 8);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(2005, 2010), 9);
+    work(bench, "a", SPAN(12, 100), 1, 7);
+    work(bench, "c", SPAN(1012, 1100), 1, 8);
+    work(bench, "d", SPAN(2012, 2100), 1, 9);
+    gpu_finish(&bench->gpu, 3000 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_UNKNOWN], (507 + 495) * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_PYTHON],
+                     gpu_idle_ns(sums(bench)) - (507 + 495) * US);
+}
+
 static void a_gap_in_the_call_that_launches_its_work_is_launch(void **state)
 {
     /* It began before the gap, and held the host up: for a lock, to load the kernel. */
@@ -648,7 +710,8 @@ static void what_came_before_the_first_recorded_step_is_not_known(void **state)
     assert_int_equal(gpu_idle_ns(sums(bench)), 90 * US);
 }
 
-static void a_device_that_runs_behind_is_not_idle_where_recording_begins_again(void **state)
+static void
+a_device_that_runs_behind_is_not_idle_where_recording_begins_again(void **state)
 {
     struct bench *bench = *state;
     const struct gpu_table *table = gpu_find(&bench->gpu, CUDA0);
@@ -797,6 +860,10 @@ int main(void)
         TEST(long_calls_that_come_ahead_pair_no_captures),
         TEST(a_gap_before_communication_that_was_queued_is_collective),
         TEST(a_gap_before_queued_work_is_unknown_unless_it_is_short),
+        TEST(a_gap_is_the_hosts_until_it_launched_and_unknown_from_then_on),
+        TEST(work_that_waits_on_another_stream_takes_the_gap_from_the_host),
+        TEST(what_is_left_of_a_gap_before_communication_is_collective),
+        TEST(a_gap_is_unknown_from_a_launch_on_whose_work_is_missing),
         TEST(a_gap_in_the_call_that_launches_its_work_is_launch),
         TEST(without_the_host_a_gap_is_unknown),
         TEST(steps_get_what_lies_in_them),

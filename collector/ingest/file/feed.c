@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/gpu_queue.h"
 #include "aggregate/state.h"
 #include "ingest/file/parts.h"
 
@@ -129,7 +130,11 @@ static void feed_thread(struct feeding *feeding, uint32_t thread, int64_t before
 /* The next work that began before `before_ns`; NULL when there is none. */
 static const struct track_record *next_work(struct feeding *feeding, int64_t before_ns)
 {
-    const struct track_record *work = track_peek(&feeding->works);
+    const struct track_record *work;
+
+    while ((work = track_peek(&feeding->works)) != NULL &&
+           file_is_stray(feeding->file, &work->event))
+        track_next(&feeding->works);
     int64_t zero_ns = feeding->file->zero_ns;
 
     return work != NULL && (int64_t)(work->event.time - (uint64_t)zero_ns) < before_ns
@@ -149,9 +154,10 @@ static uint32_t put_work(struct feeding *feeding, const struct track_record *wor
         EVENT_META(file_text(&feeding->texts, EVENT_NAME(work->event.meta)),
                    EVENT_KIND(work->event.meta), EVENT_FLAGS(work->event.meta),
                    file_device(feeding->file, EVENT_AUX16(work->event.meta)));
-    events[1] = (struct event){.time = kernel ? stream : work->more[FILE_WORK_BYTES],
-                               .value = kernel ? 0 : stream,
-                               .meta = EVENT_META(0, EVENT_MORE, 0, 1)};
+    events[1] =
+        (struct event){.time = kernel ? stream : file_work_bytes(feeding->file, work),
+                       .value = kernel ? 0 : stream,
+                       .meta = EVENT_META(0, EVENT_MORE, 0, 1)};
     return 2;
 }
 
@@ -353,6 +359,7 @@ static void add_linked(struct process_linked *to, const struct process_linked *f
 {
     to->device_total_ns = file_sum(to->device_total_ns, from->device_total_ns);
     to->device_self_ns = file_sum(to->device_self_ns, from->device_self_ns);
+    to->waited_device_ns = file_sum(to->waited_device_ns, from->waited_device_ns);
     to->outer_ns = file_sum(to->outer_ns, from->outer_ns);
     to->outer_count += from->outer_count;
     to->host_bytes = file_sum(to->host_bytes, from->host_bytes);
@@ -504,10 +511,17 @@ static int begin(struct feeding *feeding)
         error = name_threads(feeding);
     if (error == 0)
         error = open_groups(feeding, file->groups);
+    file_sort_sizes(file);
+    for (uint32_t i = 0; i < file->stream_count; i++)
+        process->gpu.stream_addresses[i] = file->streams[i];
     gpu_begin(&process->gpu, file->from_ns);
     for (uint32_t i = 0; i < file->device_count; i++)
         (void)gpu_device(&process->gpu, file->devices[i].device);
     feed_longs(feeding);
+    if (error == 0 &&
+        !gpu_queue_lose(&process->gpu, file->lost.items, file->lost.count))
+        error = -ENOMEM;
+    process->lost += file->lost.count;
     pthread_rwlock_unlock(&feeding->store->lock);
     return error;
 }
@@ -522,6 +536,9 @@ static int end(struct feeding *feeding)
 
     give_linked(feeding);
     file_needless_sum(file, process->needless);
+    if (file->updates.range_ns > 0)
+        process->update_inside =
+            (double)file->updates.calls_ns / (double)file->updates.range_ns;
     give_kernels(feeding);
     for (uint32_t by = 0; by < GROUPS; by++)
         if (process->groups[by] != NULL)

@@ -37,6 +37,7 @@ enum file_skip {
     FILE_SKIP_DURATION,   /* negative, or longer than eleven days */
     FILE_SKIP_CATEGORY,   /* a category that we do not know, or none */
     FILE_SKIP_PAIRS,      /* a B without its E, an E without its B */
+    FILE_SKIP_STRAY,      /* a time far from all others */
     FILE_SKIP_LIMIT,      /* beyond FILE_BYTES_MAX, or of too many threads */
     FILE_SKIPS,
 };
@@ -47,6 +48,7 @@ const char *file_skip_text(enum file_skip skip);
  * launches. */
 enum file_remark {
     FILE_REMARK_UNLINKED, /* launches of device work that are not in the file */
+    FILE_REMARK_LOST,     /* likewise, device work of launches */
     FILE_REMARK_VALUES,   /* arguments that should be numbers and are not */
     FILE_REMARK_NAMES,    /* names beyond what the reader keeps */
     FILE_REMARK_DETAILS,  /* ops whose shapes, stack or module found no room */

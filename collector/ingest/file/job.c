@@ -96,9 +96,6 @@ enum said {
     SAID_DEVICE = 128,
     SAID_TRAINS = 256,
     SAID_OPS = 512,
-    SAID_TOGETHER = 1024, /* tensors are updated together, as foreach or fused does */
-    SAID_ADAM = 2048,     /* or one after the other, as Adam and Adagrad do it */
-    SAID_ADDS = 4096,     /* or as SGD does, and much else */
 };
 
 /* Ranges of torch and its modules among Python's frames, and Inductor's kernels. */
@@ -173,24 +170,6 @@ static uint32_t said_by_training(const char *name)
     return strncmp(name, "aten::", 6) == 0 ? SAID_OPS : 0;
 }
 
-/* Updates of tensors. (Gradients that are clipped together are multiplied.) */
-static uint32_t said_by_update(const char *name)
-{
-    static const struct {
-        const char *begin;
-        uint32_t said;
-    } begins[] = {{"aten::_foreach_add", SAID_TOGETHER}, /* and addcdiv */
-                  {"aten::_fused_ad", SAID_TOGETHER},    /* adam, adamw, adagrad */
-                  {"aten::_fused_sgd", SAID_TOGETHER},
-                  {"aten::addcdiv_", SAID_ADAM},
-                  {"aten::add_", SAID_ADDS}};
-
-    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
-        if (strncmp(name, begins[i].begin, strlen(begins[i].begin)) == 0)
-            return begins[i].said;
-    return 0;
-}
-
 static uint32_t said_by_names(const struct file *file)
 {
     uint32_t count = trace_names_count(file->names), length, said = 0;
@@ -199,7 +178,7 @@ static uint32_t said_by_names(const struct file *file)
         const char *name = trace_names_get(file->names, id, &length);
 
         said |= said_by_begin(name) | said_by_exchange(name) | said_by_op(name) |
-                said_by_training(name) | said_by_update(name);
+                said_by_training(name);
     }
     return said;
 }
@@ -236,9 +215,10 @@ static void add_optimizer(struct process *process, const struct file *file,
 
     if (class == NULL || said & SAID_COMPILE)
         return;
-    bool together = (said & SAID_TOGETHER) != 0;
+    bool together = (file->updates.ways & FILE_UPDATE_TOGETHER) != 0;
     bool alone =
-        (said & (strncmp(class, "#SGD.", 5) == 0 ? SAID_ADDS : SAID_ADAM)) != 0;
+        (file->updates.ways &
+         (strncmp(class, "#SGD.", 5) == 0 ? FILE_UPDATE_ADDS : FILE_UPDATE_ADAM)) != 0;
 
     /* One with kernels of its own has neither: nothing is known of it. */
     if (!together && !alone)
@@ -308,6 +288,7 @@ static void add_device(struct process *process, const struct trace_span *devices
 void file_say_capabilities(const struct file *file, struct process *process)
 {
     static const char none[] = "the file has no device events";
+    static const char lost[] = "the file has launches of kernels, but no device events";
     static const char no_memory[] = "the file was recorded without profile_memory=True";
     struct process_capability *device = &process->capabilities[WIRE_SOURCE_CUPTI];
     struct process_capability *memory = &process->capabilities[WIRE_SOURCE_CPU_MEMORY];
@@ -316,7 +297,9 @@ void file_say_capabilities(const struct file *file, struct process *process)
     ops->state = WIRE_STATE_ACTIVE;
     device->state = file->works.count > 0 ? WIRE_STATE_ACTIVE : WIRE_STATE_UNAVAILABLE;
     if (file->works.count == 0)
-        device->reason = texts_intern(process->texts, none, strlen(none));
+        device->reason = file->lost.count > 0
+                             ? texts_intern(process->texts, lost, strlen(lost))
+                             : texts_intern(process->texts, none, strlen(none));
     memory->state =
         process->memory.count > 0 ? WIRE_STATE_ACTIVE : WIRE_STATE_UNAVAILABLE;
     if (process->memory.count == 0)

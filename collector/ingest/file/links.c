@@ -1,6 +1,7 @@
 /* What a call launched, by correlation: device time, and which way it copied. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ingest/file/parts.h"
 
@@ -101,21 +102,90 @@ int file_link_works(struct file *file)
     while ((work = track_peek(&reader)) != NULL) {
         const struct event *event = &work->event;
 
+        if (file_is_stray(file, event)) {
+            track_next(&reader);
+            continue;
+        }
         note_device(file, file_device(file, EVENT_AUX16(event->meta)),
                     (int64_t)event->time);
         if (event->aux != 0)
             link_work(file, event);
         else
-            file->result->remarks[FILE_REMARK_UNLINKED]++;
+            file->unnamed_works++;
         track_next(&reader);
     }
+    file->result->remarks[FILE_REMARK_UNLINKED] = file->unnamed_works;
     qsort(file->devices, file->device_count, sizeof(file->devices[0]), by_first);
     track_end(&reader);
     return reader.failed ? -ENOMEM : 0;
 }
 
+/* Copies and sets of nothing leave no record; what the host runs is no device's. */
+static bool launches_kernels(const char *name)
+{
+    return strstr(name, "Launch") != NULL && strstr(name, "HostFunc") == NULL;
+}
+
+static void add_span(struct file *file, struct file_list *list, int64_t start_ns,
+                     int64_t end_ns)
+{
+    struct gpu_span *added =
+        file_list_add(file, list, sizeof(*added), FILE_REMARK_MARKS);
+
+    if (added != NULL)
+        *added = (struct gpu_span){start_ns, end_ns};
+}
+
+void file_note_launch(struct file *file, const struct event *call)
+{
+    if (call->aux == 0 || link_of(file, call->aux)->correlation != 0 ||
+        !launches_kernels(trace_names_get(file->names, EVENT_NAME(call->meta), NULL)))
+        return;
+    add_span(file, &file->lost, (int64_t)call->time,
+             (int64_t)(call->time + call->value));
+}
+
+void file_note_capture(struct file *file, const struct event *call, int64_t *since_ns)
+{
+    enum file_name name = file_name_kind(file, EVENT_NAME(call->meta));
+    int64_t end_ns = (int64_t)(call->time + call->value);
+
+    if (name == FILE_NAME_CAPTURES)
+        *since_ns = (int64_t)call->time;
+    if (name != FILE_NAME_CAPTURED || *since_ns > end_ns)
+        return;
+    add_span(file, &file->captures, *since_ns, end_ns);
+    *since_ns = INT64_MAX;
+}
+
+/* What any thread launched while a graph was captured is written down, and runs later. */
+static bool is_captured(const struct file *file, const struct gpu_span *call)
+{
+    const struct gpu_span *captures = file->captures.items;
+
+    for (uint32_t i = 0; i < file->captures.count; i++)
+        if (call->start_ns >= captures[i].start_ns &&
+            call->end_ns <= captures[i].end_ns)
+            return true;
+    return false;
+}
+
+/* Where work has no correlation, launches that have one tell nothing of it. */
+static void count_lost(struct file *file)
+{
+    struct gpu_span *lost = file->lost.items;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < file->lost.count; i++)
+        if (!is_captured(file, &lost[i]))
+            lost[kept++] = lost[i];
+    file->lost.count = kept > file->unnamed_works ? kept : 0;
+    file->result->remarks[FILE_REMARK_LOST] = file->lost.count;
+}
+
 void file_count_unlinked(struct file *file)
 {
+    count_lost(file);
     for (uint32_t i = 0; i < file->link_slots; i++)
         file->result->remarks[FILE_REMARK_UNLINKED] +=
             file->links[i].correlation != 0 &&

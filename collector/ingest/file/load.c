@@ -16,6 +16,7 @@ const char *file_skip_text(enum file_skip skip)
         [FILE_SKIP_DURATION] = "an impossible time or duration",
         [FILE_SKIP_CATEGORY] = "a category that is not known",
         [FILE_SKIP_PAIRS] = "a begin without its end, or the other way round (B, E)",
+        [FILE_SKIP_STRAY] = "a time far from all others",
         [FILE_SKIP_LIMIT] = "more events or threads than fit",
     };
 
@@ -27,6 +28,9 @@ const char *file_remark_text(enum file_remark remark)
     static const char *const texts[FILE_REMARKS] = {
         [FILE_REMARK_UNLINKED] =
             "launches that are not in the file: their device work is no op's",
+        [FILE_REMARK_LOST] =
+            "launches whose kernels are not in the file: from there on it "
+            "is unknown what an idle device did",
         [FILE_REMARK_VALUES] =
             "arguments that should be numbers: read as if they were not there",
         [FILE_REMARK_NAMES] = "names beyond what fits: one row stands for them all",
@@ -65,6 +69,9 @@ static void release(struct file *file)
     free(file->closures.items);
     free(file->links);
     free(file->launched);
+    free(file->lost.items);
+    free(file->sizes.items);
+    free(file->captures.items);
     free(file->from_host);
     free(file->to_host);
     free(file->needless_ops);
@@ -288,6 +295,7 @@ static int load(struct file *file, struct store *store, struct trace_reader *rea
         return -ENODATA;
     }
     say_full(file);
+    file_leave_strays(file);
     say_foreign(file, reader);
     file->ends_early = file->result->is_cut || is_full(file);
     file->result->span_ns = file->to_ns - file->from_ns;

@@ -25,9 +25,11 @@ struct walk {
     uint32_t depth, ops;         /* open, and of them CPU ops */
     bool holds;     /* open[depth] has ended, as the first in an op of its own name */
     uint32_t plain; /* of these, all but autograd's wrappers */
+    uint32_t updates;        /* open, of the optimizer */
     uint32_t backward;       /* open autograd's wrappers and nodes */
     uint32_t root, index;    /* the thread's path, and its own number */
     int64_t backward_end_ns; /* of the newest outer backward op */
+    int64_t capture_ns; /* since then it captures a graph; INT64_MAX it does not */
     struct file_needless_walk needless;
 };
 
@@ -45,6 +47,12 @@ static bool is_plain(const struct event *event)
 static bool is_backward(const struct event *event)
 {
     return is_op(event) && !is_plain(event);
+}
+
+static bool is_update(const struct walk *walk, const struct event *event)
+{
+    return EVENT_KIND(event->meta) == EVENT_USER_RANGE &&
+           file_name_kind(walk->file, EVENT_NAME(event->meta)) == FILE_NAME_OPTIMIZER;
 }
 
 /* What it took itself belongs to its path, all of it to its parent's inside. */
@@ -175,6 +183,7 @@ static void close_last(struct walk *walk)
     walk->ops -= is_op(&ended->event);
     walk->plain -= is_plain(&ended->event);
     walk->backward -= is_backward(&ended->event);
+    walk->updates -= is_update(walk, &ended->event);
     struct open *parent = parent_of(walk, ended);
 
     if (walk->holds)
@@ -370,6 +379,13 @@ static void lose_nesting(struct walk *walk, const struct open *opened)
     innermost->children++;
 }
 
+/* The driver's call in the runtime's. */
+static bool is_in_launch(const struct walk *walk)
+{
+    return walk->depth > 0 &&
+           EVENT_KIND(walk->open[walk->depth - 1].event.meta) == EVENT_LAUNCH;
+}
+
 static void open_range(struct walk *walk, const struct event *event)
 {
     struct open opened = {.event = *event,
@@ -378,6 +394,10 @@ static void open_range(struct walk *walk, const struct event *event)
     uint8_t kind = EVENT_KIND(event->meta);
 
     give_held(walk);
+    if (kind == EVENT_RUNTIME)
+        file_note_capture(walk->file, event, &walk->capture_ns);
+    if (kind == EVENT_LAUNCH && !is_in_launch(walk))
+        file_note_launch(walk->file, event);
     if (kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC)
         opened.device_ns = launched(walk, event, &opened.from_host);
     if (waits_for_copy(walk->file, event, opened.device_ns))
@@ -407,6 +427,7 @@ static void open_range(struct walk *walk, const struct event *event)
     walk->ops += is_op(event);
     walk->plain += is_plain(event);
     walk->backward += is_backward(event);
+    walk->updates += is_update(walk, event);
 }
 
 static void note_name(struct walk *walk, const struct event *event)
@@ -418,6 +439,10 @@ static void note_name(struct walk *walk, const struct event *event)
     if (walk->trains && walk->plain == 0 && is_plain(event))
         file_needless_begin(walk->file, &walk->needless, needless_op(walk, event),
                             (int64_t)event->time);
+    if (walk->trains && walk->plain == 0 && walk->updates > 0 && is_plain(event))
+        file_update_op(walk->file, event);
+    if (walk->trains && walk->updates == 0 && is_update(walk, event))
+        file_update_begin(walk->file, event);
     if (walk->plain == 0 &&
         (is_plain(event) || (walk->trains && kind == FILE_NAME_DATA)))
         note_outermost(walk, event);
@@ -451,9 +476,11 @@ static int walk_thread(struct walk *walk)
 
     while (error == 0 && (taken = track_peek(&reader)) != NULL) {
         struct track_record record = *taken;
+        bool stray = file_is_stray(walk->file, &record.event);
 
         record.event.time -= (uint64_t)walk->file->zero_ns;
-        walk_event(walk, &record);
+        if (!stray)
+            walk_event(walk, &record);
         track_next(&reader);
     }
     while (walk->depth > 0)
@@ -473,6 +500,7 @@ int file_order(struct file *file, struct file_thread *thread)
     walk->index = (uint32_t)(thread - file->threads);
     walk->trains = thread == &file->threads[file->trainer];
     walk->backward_end_ns = INT64_MIN;
+    walk->capture_ns = INT64_MAX;
     thread->first_ns = INT64_MAX;
     if (file->details != NULL)
         walk->root = file_paths_thread(&file->details->paths,

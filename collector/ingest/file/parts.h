@@ -28,11 +28,13 @@ enum file_name {
     FILE_NAME_ZERO_GRAD,
     FILE_NAME_ANNOTATION, /* a range, even where the file calls it an op */
     FILE_NAME_BACKWARD,
-    FILE_NAME_SYNC,   /* of a runtime call */
-    FILE_NAME_LAUNCH, /* of a runtime call */
-    FILE_NAME_COPY,   /* likewise, one that waits for its copy */
-    FILE_NAME_MEMORY, /* "[memory]" */
-    FILE_NAME_PHASE,  /* of a trace that we wrote, where its arguments say so */
+    FILE_NAME_SYNC,     /* of a runtime call */
+    FILE_NAME_LAUNCH,   /* of a runtime call */
+    FILE_NAME_COPY,     /* likewise, one that waits for its copy */
+    FILE_NAME_CAPTURES, /* likewise, begins to capture a graph */
+    FILE_NAME_CAPTURED, /* and ends it */
+    FILE_NAME_MEMORY,   /* "[memory]" */
+    FILE_NAME_PHASE,    /* of a trace that we wrote, where its arguments say so */
     FILE_NAME_VALIDATION,
 };
 
@@ -62,10 +64,19 @@ enum file_allocation_more { FILE_ALLOCATION_BYTES, FILE_ALLOCATED, FILE_RESERVED
 /* What the host did for as long is told before its turn (gpu_fold_ahead). */
 #define FILE_LONG_NS INT64_C(10000000)
 
+/* Events whose times lie no further apart than a minute. */
+#define FILE_CLUSTER_NS   INT64_C(60000000000)
+#define FILE_CLUSTERS_MAX 64u
+struct file_cluster {
+    int64_t from_ns, to_ns;
+    uint64_t count, offset; /* offset: of the first in the file */
+};
+
 struct file_device { /* that worked */
     uint16_t device; /* EVENT_DEVICE() */
     int64_t first_ns;
 };
+#define FILE_STREAMS_MAX 64u /* with pointers for numbers; the rest are 0 */
 #define FILE_DEVICES_MAX 64u /* more are known when their work is folded */
 
 struct file_mark {
@@ -117,14 +128,19 @@ struct file_needless_ended { /* an op */
     int64_t start_ns, host_ns, device_ns;
 };
 
+/* How tensors are updated: several at once (foreach, fused); one after the other as Adam and
+ * Adagrad do it; or as SGD does, and much else. */
+enum { FILE_UPDATE_TOGETHER = 1, FILE_UPDATE_ADAM = 2, FILE_UPDATE_ADDS = 4 };
+
 struct file_sample {        /* of memory, of a trace that we wrote */
     struct event events[4]; /* EVENT_MEMORY and what follows; names are the reader's */
     uint32_t more;          /* of them, behind the first */
 };
 
-struct file_link { /* device time of what one call launched */
+struct file_link {
     uint64_t correlation;
-    int64_t device_ns;
+    int64_t
+        device_ns; /* of what that call launched; of `sizes`, the bytes that it copies */
 };
 
 /* What a process is, by its name. */
@@ -154,6 +170,11 @@ struct file {
     uint32_t trainer;              /* index of the training thread */
     uint16_t slots[1024];          /* thread index + 1 by hash of pid and tid */
     struct track works, allocations;
+    struct {
+        uint32_t ways;  /* FILE_UPDATE_* of the ops in them */
+        uint64_t calls; /* of ops, those within others not counted */
+        int64_t calls_ns, range_ns;
+    } updates;                 /* of the trainer's optimizers */
     struct file_list needless; /* struct file_needless, of the trainer */
     uint8_t *needless_ops;     /* enum file_needless_op by name */
     struct file_list
@@ -174,10 +195,13 @@ struct file {
         foreground;          /* int64_t: starts of outer forward ops of the trainer */
     struct file_link *links; /* open addressing */
     uint32_t link_slots;
+    struct file_list lost;     /* struct gpu_span: launches whose work is not there */
+    struct file_list captures; /* struct gpu_span: nothing runs of what is launched */
     uint64_t *launched; /* a bit for each of them: a call with its correlation came */
     uint64_t *from_host, *to_host; /* likewise: it copies from the host, to the host */
     struct file_device devices[FILE_DEVICES_MAX];
     uint32_t device_count;
+    uint32_t unnamed_works;        /* without a correlation */
     struct process_linked *linked; /* by name */
     uint32_t linked_count;
     struct process_kernel *kernels; /* by name */
@@ -204,6 +228,14 @@ struct file {
     uint32_t process;
     uint32_t pid, pid_process; /* the newest name of one, and whose it is */
     bool out_of_memory;
+    struct file_cluster clusters[FILE_CLUSTERS_MAX];
+    uint32_t cluster_count, cluster; /* cluster: of the event before */
+    int64_t keep_ns
+        [2]; /* where has_strays: what begins outside, in the file's stamps, is one */
+    bool has_strays;
+    uint64_t streams[FILE_STREAMS_MAX]; /* pointers, by number less GPU_STREAM_LABELS */
+    uint32_t stream_count;
+    struct file_list sizes; /* struct file_link: bytes of copies, as their calls say */
 };
 
 /* One of the traces that a file holds: several.c. */
@@ -273,12 +305,30 @@ uint32_t file_sequences_origin(const struct file_sequences *sequences,
 void file_sequences_note(struct file_sequences *sequences, const struct event *event,
                          uint32_t thread, uint32_t path);
 
+/* A copy's or memset's bytes as its event says, else as its call: in file order; then of a
+ * piece of work, GPU_BYTES_UNKNOWN where neither does. */
+void file_take_size(struct file *file, const struct trace_event *call);
+void file_sort_sizes(struct file *file);
+uint64_t file_work_bytes(const struct file *file, const struct track_record *work);
+/* A number for a stream that the file names by a pointer. */
+uint32_t file_stream(struct file *file, uint64_t address);
+
 /* EVENT_DEVICE() of a piece of work, when all was read. */
 #define FILE_DEVICE_CUDA 1
 uint16_t file_device(const struct file *file, uint16_t device);
 
 /* The number of a work's device. */
 uint8_t file_work_device(const struct file *file, const struct trace_event *event);
+
+/* The one that an event of that time is in, or begins. When all was read: the file's span
+ * without strays, and may an event stay? */
+struct file_cluster *file_cluster_of(struct file *file, int64_t time_ns);
+void file_leave_strays(struct file *file);
+ALWAYS_INLINE bool file_is_stray(const struct file *file, const struct event *event)
+{
+    return UNLIKELY(file->has_strays) && ((int64_t)event->time < file->keep_ns[0] ||
+                                          (int64_t)event->time > file->keep_ns[1]);
+}
 
 void file_skip(struct file *file, uint64_t offset, enum file_skip reason);
 
@@ -291,6 +341,10 @@ enum file_name file_name_kind(struct file *file, uint32_t name);
 void file_choose_trainer(struct file *file);
 MUST_CHECK int file_link_works(struct file *file);
 void file_count_unlinked(struct file *file); /* when all threads were ordered */
+/* A call that launches; a call that begins or ends to capture, with the begin of its thread's
+ * capture so far. */
+void file_note_launch(struct file *file, const struct event *call);
+void file_note_capture(struct file *file, const struct event *call, int64_t *since_ns);
 /* What a call with that correlation launched: its device time, once for a runtime call and
  * the driver's in it; whether some of it copied that way, from the host or to it. */
 int64_t file_launched_ns(struct file *file, uint64_t correlation);
@@ -304,6 +358,10 @@ void file_needless_begin(struct file *file, struct file_needless_walk *walk,
                          enum file_needless_op op, int64_t start_ns);
 void file_needless_end(struct file *file, struct file_needless_walk *walk,
                        const struct file_needless_ended *ended);
+/* An update of the optimizer begins; an outermost op in it (updates.c). */
+void file_update_begin(struct file *file, const struct event *range);
+void file_update_op(struct file *file, const struct event *op);
+
 /* Of training steps, when these are known; [NEEDLESS_WORKS]. */
 void file_needless_sum(const struct file *file, struct process_needless *sums);
 

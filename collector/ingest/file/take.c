@@ -76,6 +76,10 @@ static enum file_name classify(const char *text)
         return FILE_NAME_SYNC;
     if (strcmp(text, "hipMemcpyWithStream") == 0)
         return FILE_NAME_COPY;
+    if (strstr(text, "StreamBeginCapture") != NULL)
+        return FILE_NAME_CAPTURES;
+    if (strstr(text, "StreamEndCapture") != NULL)
+        return FILE_NAME_CAPTURED;
     return strstr(text, "Launch") != NULL || strstr(text, "Memcpy") != NULL ||
                    strstr(text, "Memset") != NULL
                ? FILE_NAME_LAUNCH
@@ -155,10 +159,19 @@ static struct file_thread *find_thread(struct file *file, uint32_t pid, uint32_t
     return thread;
 }
 
-static void stretch_span(struct file *file, int64_t start_ns, int64_t end_ns)
+static void stretch_span(struct file *file, const struct trace_event *event,
+                         int64_t length_ns)
 {
-    file->from_ns = start_ns < file->from_ns ? start_ns : file->from_ns;
-    file->to_ns = end_ns > file->to_ns ? end_ns : file->to_ns;
+    struct file_cluster *cluster = &file->clusters[file->cluster];
+    int64_t start_ns = event->time_ns, end_ns = start_ns + length_ns;
+
+    if (UNLIKELY(start_ns < cluster->from_ns - FILE_CLUSTER_NS ||
+                 start_ns > cluster->to_ns + FILE_CLUSTER_NS || cluster->count == 0))
+        cluster = file_cluster_of(file, start_ns);
+    if (UNLIKELY(cluster->count++ == 0))
+        cluster->offset = event->offset;
+    cluster->from_ns = start_ns < cluster->from_ns ? start_ns : cluster->from_ns;
+    cluster->to_ns = end_ns > cluster->to_ns ? end_ns : cluster->to_ns;
 }
 
 /* A place in a track; NULL at the limit, or when out of memory (noted in the file). */
@@ -214,6 +227,8 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
     else if (kind == EVENT_USER_RANGE)
         flags = EVENT_RANGE_TORCH;
     file->launches |= kind == EVENT_LAUNCH;
+    if (kind == EVENT_LAUNCH)
+        file_take_size(file, event);
     thread->steps += name == FILE_NAME_STEP;
     thread->updates += name == FILE_NAME_OPTIMIZER;
     thread->loads += name == FILE_NAME_DATA;
@@ -228,7 +243,7 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
                                         .meta = EVENT_META(event->name, kind, flags, 0),
                                         .aux = aux}};
     file->result->taken++;
-    stretch_span(file, event->time_ns, event->time_ns + length_ns);
+    stretch_span(file, event, length_ns);
 }
 
 /* Only who asks for stacks needs them: they are no rows. */
@@ -365,7 +380,9 @@ static void take_work(struct file *file, const struct trace_event *event, uint8_
         skip(file, event, FILE_SKIP_LIMIT);
         return;
     }
-    if (!(event->has & TRACE_HAS_STREAM))
+    if (event->has & TRACE_HAS_STREAM_ADDRESS)
+        stream = file_stream(file, event->address);
+    else if (!(event->has & TRACE_HAS_STREAM))
         stream = trace_names_number(file->names, event->tid, &number) ? (uint32_t)number
                                                                       : event->tid;
     if (kind == EVENT_MEMCPY)
@@ -375,10 +392,11 @@ static void take_work(struct file *file, const struct trace_event *event, uint8_
                   .value = (uint64_t)event->duration_ns,
                   .meta = EVENT_META(event->name, kind, flags, device),
                   .aux = (uint64_t)event->correlation},
-        .more = {
-            [FILE_WORK_BYTES] = (uint64_t)event->bytes, [FILE_WORK_STREAM] = stream}};
+        .more = {[FILE_WORK_BYTES] =
+                     event->has & TRACE_HAS_BYTES ? (uint64_t)event->bytes + 1 : 0,
+                 [FILE_WORK_STREAM] = stream}};
     file->result->taken++;
-    stretch_span(file, event->time_ns, event->time_ns + event->duration_ns);
+    stretch_span(file, event, event->duration_ns);
 }
 
 static void take_allocation(struct file *file, const struct trace_event *event)
@@ -409,7 +427,7 @@ static void take_allocation(struct file *file, const struct trace_event *event)
                      track_signed(reserves ? event->total_reserved_bytes : -1)}};
     file->has_totals |= totals;
     file->result->taken++;
-    stretch_span(file, event->time_ns, event->time_ns);
+    stretch_span(file, event, 0);
 }
 
 static void take_memory(struct file *file, const struct trace_event *event)
@@ -419,7 +437,7 @@ static void take_memory(struct file *file, const struct trace_event *event)
         return;
     }
     file->result->taken++;
-    stretch_span(file, event->time_ns, event->time_ns);
+    stretch_span(file, event, 0);
 }
 
 /* "thread_name" and the like. */

@@ -38,7 +38,10 @@ void totals_add(struct file *file, const struct open *ended)
     if (ended->device_ns == 0 && ended->host_bytes == 0 && ended->device_bytes == 0 &&
         ended->host_self_bytes == 0 && ended->device_self_bytes == 0)
         return;
-    if (name < file->linked_count && EVENT_KIND(ended->event.meta) != FILE_EVENT_FRAME)
+    if (name < file->linked_count && EVENT_KIND(ended->event.meta) == EVENT_SYNC)
+        add(&file->linked[name].waited_device_ns, ended->device_ns);
+    else if (name < file->linked_count &&
+             EVENT_KIND(ended->event.meta) != FILE_EVENT_FRAME)
         add_to(&file->linked[name], ended);
     if (ended->key != 0)
         add_to(&file->details->keys[ended->key].linked, ended);

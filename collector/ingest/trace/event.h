@@ -61,6 +61,8 @@ enum trace_category {
 /* Two that are said by the bit alone. */
 #define TRACE_UNFINISHED      (UINT64_C(1) << 24) /* "finished": false */
 #define TRACE_BINDS_ENCLOSING (UINT64_C(1) << 25) /* "bp": "e" */
+/* args.stream is a pointer ("0x7f3a5c0012b0"), in `address`, and `stream` is 0. */
+#define TRACE_HAS_STREAM_ADDRESS (UINT64_C(1) << 26)
 
 /* Times are ns as the file counts them: since trace_head.base_time_ns, which may stand
  * at the end of the file. Texts are ids of trace_names; 0 where the file has none. */

@@ -150,6 +150,15 @@ static void print_device(const struct gpu_device *device, uint32_t columns)
     }
 }
 
+static void print_lost_launches(const struct gpu_answer *gpu)
+{
+    if (gpu->lost_launches == 0 || gpu->device_count == 0)
+        return;
+    printf("  ");
+    terminal_count(gpu->lost_launches);
+    puts(" launches have no kernel in the file: idle time behind them is unknown");
+}
+
 /* ---- ops, memory ----------------------------------------------------------------------------- */
 
 /* What tells the row from its namesakes; a stack is a frame a line. Of paths the end
@@ -563,6 +572,7 @@ void analyze_report(const struct analysis *analysis,
     print_steps(analysis, columns);
     for (uint32_t i = 0; i < analysis->gpu.device_count; i++)
         print_device(&analysis->gpu.devices[i], columns);
+    print_lost_launches(&analysis->gpu);
     print_findings(analysis, columns);
     print_replay(analysis, columns);
     print_what_ifs(&analysis->summary, columns);

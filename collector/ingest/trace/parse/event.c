@@ -47,6 +47,13 @@ ALWAYS_INLINE bool read_value(struct reading *reading, const char *at, bool is_a
     return result == PARSER_DONE;
 }
 
+/* ROCm and others write a pointer. */
+static bool is_stream_text(const struct field *field, const struct value *value)
+{
+    return field == &field_table[KEY_STREAM] && value->first == '"' &&
+           !is_nothing(value);
+}
+
 ALWAYS_INLINE void read_field(struct reading *reading, const struct field *field,
                               const struct value *value)
 {
@@ -57,14 +64,22 @@ ALWAYS_INLINE void read_field(struct reading *reading, const struct field *field
         field_rare(reading, field, value);
         return;
     }
-    if (!read_integer(reading, value, &number))
+    if (UNLIKELY(!read_integer(reading, value, &number))) {
+        if (is_stream_text(field, value)) {
+            reading->unreadable--;
+            field_stream(reading->event, value);
+        }
         return;
+    }
     if (field->kind == FIELD_INT64) {
         memcpy(to, &number, sizeof(number));
     } else {
         if (field->kind == FIELD_INT32 ? number != (int32_t)number
                                        : number != (uint32_t)number) {
-            reading->unreadable++;
+            if (field == &field_table[KEY_STREAM] && number > 0)
+                field_stream(reading->event, value);
+            else
+                reading->unreadable++;
             return;
         }
         memcpy(to, &number, sizeof(int32_t)); /* the low half stands first */

@@ -259,22 +259,10 @@ void field_rare(struct reading *reading, const struct field *field,
     reading->event->has |= UINT64_C(1) << field->has;
 }
 
-/* 18, "18", "0x12"; any other text by a hash of it. */
-void field_flow(struct trace_event *event, const struct value *value)
+/* "0x12" as a number; any other text by a hash of it. */
+static uint64_t number_of_text(const struct value *value)
 {
-    int64_t number;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    event->has |= TRACE_HAS_FLOW;
-    if (ends_well(value, number_integer(value->text, &number))) {
-        event->flow = (uint64_t)number;
-        return;
-    }
-    if (value->first != '"') {
-        event->has &= ~TRACE_HAS_FLOW;
-        return;
-    }
-    uint64_t hex = 0;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325), hex = 0;
     uint32_t i = value->length > 2 && memcmp(value->text, "0x", 2) == 0 ? 2 : 0;
     bool is_hex = i == 2;
 
@@ -286,5 +274,33 @@ void field_flow(struct trace_event *event, const struct value *value)
         hex = hex << 4 | (digit & 15);
         hash = (hash ^ byte) * UINT64_C(0x100000001b3);
     }
-    event->flow = is_hex ? hex : hash;
+    return is_hex ? hex : hash;
+}
+
+/* 18, "18", "0x12". */
+void field_flow(struct trace_event *event, const struct value *value)
+{
+    int64_t number;
+
+    event->has |= TRACE_HAS_FLOW;
+    if (ends_well(value, number_integer(value->text, &number)))
+        event->flow = (uint64_t)number;
+    else if (value->first == '"')
+        event->flow = number_of_text(value);
+    else
+        event->has &= ~TRACE_HAS_FLOW;
+}
+
+void field_stream(struct trace_event *event, const struct value *value)
+{
+    int64_t number;
+    uint64_t stream = ends_well(value, number_integer(value->text, &number))
+                          ? (uint64_t)number
+                          : number_of_text(value);
+
+    event->has |= stream <= INT32_MAX ? TRACE_HAS_STREAM : TRACE_HAS_STREAM_ADDRESS;
+    if (stream <= INT32_MAX)
+        event->stream = (int32_t)stream;
+    else
+        event->address = stream;
 }

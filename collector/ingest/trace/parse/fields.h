@@ -101,6 +101,8 @@ void field_text_of_key(struct reading *reading, uint32_t key,
                        const struct value *value);
 /* A value as it stands there, with its brackets or without its quotes. */
 uint32_t field_text(struct reading *reading, const struct value *value);
+/* A stream that is no small number. */
+void field_stream(struct trace_event *event, const struct value *value);
 void field_flow(struct trace_event *event, const struct value *value);
 /* Any field that is no whole number; `field` is in field_table. */
 void field_rare(struct reading *reading, const struct field *field,
