@@ -411,20 +411,6 @@ static PyObject *waited(PyObject *module, PyObject *ns)
     Py_RETURN_NONE;
 }
 
-static PyObject *torch_optimizer(PyObject *module, PyObject *id)
-{
-    (void)module;
-    if (HAS(torch_optimizer))
-        table->torch_optimizer((uint32_t)integer(id));
-    Py_RETURN_NONE;
-}
-
-void native_optimizer(uint32_t id)
-{
-    if (HAS(torch_optimizer))
-        table->torch_optimizer(id);
-}
-
 static PyMethodDef methods[] = {
     {"load", load, METH_O, "Loads libtrainglass.so from a path; raises OSError."},
     {"start", start, METH_O, NULL},
@@ -455,7 +441,6 @@ static PyMethodDef methods[] = {
     {"torch_begin", torch_begin, METH_O, NULL},
     {"torch_end", torch_end, METH_NOARGS, NULL},
     {"torch_fetching", torch_fetching, METH_O, NULL},
-    {"torch_optimizer", torch_optimizer, METH_O, NULL},
     {"waited", waited, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
