@@ -47,14 +47,19 @@ struct step_epoch {
     int64_t start_ns, end_ns, total_ns;
 };
 
+/* Sums over steps whose phases are known: of each phase, and of what is in none. */
+struct phase_sums {
+    struct {
+        double ns, steps_ns; /* of it; of the steps that know it */
+        uint64_t steps;
+    } of[EVENT_PHASES + 1];
+};
+
 /* Sums over the whole run; one for training, one for validation. */
 struct step_totals {
     uint64_t count, ops, kernels, tagged;
     double total_ns, squares, min_ns, max_ns;
-    double phase_ns[EVENT_PHASES];
-    uint64_t phase_count[EVENT_PHASES];
-    double other_ns;
-    uint64_t other_count;
+    struct phase_sums phases, tagged_phases; /* of steps recorded on demand apart */
     double samples;
     uint64_t samples_count;
     uint64_t cells[HISTOGRAM_CELLS];
@@ -83,17 +88,17 @@ struct steps {
     struct step_epoch *epochs; /* ring of STEPS_EPOCHS; NULL before the first */
     uint64_t epoch_count;
     struct step_totals *train, *validation; /* NULL before the first */
-    struct step_totals *windows;   /* of either kind, in a deep window: in neither */
+    struct step_totals *windows; /* of either kind, in a deep window: in neither */
     /* Whole epochs so far: training, then validation, up to where training went on. */
     uint64_t epochs_whole;
     double epochs_train_ns, epochs_validation_ns, epochs_outside_ns;
     /* Before the first training step, and so in none: validation, between its batches. */
     double before_ns, outside_before_ns;
-    bool validated; /* since the last training step */
+    bool validated;                /* since the last training step */
     struct series series;          /* training: duration, then the phases */
     int64_t first_ns, last_end_ns; /* of all steps; first INT64_MAX before one */
-    int64_t outside_ns;   /* between them, where none is missing */
-    uint64_t next_number; /* that of the newest training step, and one */
+    int64_t outside_ns;            /* between them, where none is missing */
+    uint64_t next_number;          /* that of the newest training step, and one */
 };
 
 void steps_init(struct steps *steps);
@@ -107,6 +112,9 @@ void steps_fold_mark(struct steps *steps, const struct event *event);
 /* The step that the event tells of, in the ring; NULL when out of memory. */
 const struct step *steps_fold(struct steps *steps, const struct event *event,
                               bool whole);
+
+/* Adds a step to sums. */
+void steps_total(struct step_totals *sum, const struct step *step);
 
 /* GPU work of [since_ns, until_ns] was lost: steps that reach into it have none. How many
  * were looked at. */
