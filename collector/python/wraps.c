@@ -22,7 +22,6 @@
 struct around {
     PyObject_HEAD PyObject *function;
     PyObject *dict; /* what functools.wraps() writes */
-    PyObject *self; /* of a bound one, the first argument; else NULL */
     uint32_t begin, end;
 };
 
@@ -54,69 +53,31 @@ static void around_free(PyObject *object)
 
     Py_XDECREF(self->function);
     Py_XDECREF(self->dict);
-    Py_XDECREF(self->self);
     release(object);
     Py_DECREF(type);
-}
-
-/* (self, *arguments); NULL with an exception. */
-static PyObject *with_self(PyObject *self, PyObject *arguments)
-{
-    Py_ssize_t count = PyTuple_Size(arguments);
-    PyObject *all = PyTuple_New(count + 1);
-
-    if (all == NULL)
-        return NULL;
-    Py_INCREF(self);
-    PyTuple_SetItem(all, 0, self);
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *one = PyTuple_GetItem(arguments, i);
-
-        Py_INCREF(one);
-        PyTuple_SetItem(all, i + 1, one);
-    }
-    return all;
 }
 
 static PyObject *around_call(PyObject *object, PyObject *arguments, PyObject *words)
 {
     const struct around *self = (const struct around *)object;
-    PyObject *all = arguments, *result = NULL;
 
-    if (self->self != NULL && (all = with_self(self->self, arguments)) == NULL)
-        return NULL;
     native_mark(self->begin, 0);
-    result = PyObject_Call(self->function, all, words);
+    PyObject *result = PyObject_Call(self->function, arguments, words);
+
     native_mark(self->end, 0);
-    if (all != arguments)
-        Py_DECREF(all);
     return result;
 }
 
-/* As a function in a class: read from an instance it is bound to that. */
+static PyObject *method_type; /* types.MethodType */
+
+/* As a function in a class: read from an instance it is a method of that. */
 static PyObject *around_bind(PyObject *object, PyObject *instance, PyObject *type)
 {
-    const struct around *self = (const struct around *)object;
-    PyTypeObject *own = Py_TYPE(object);
-    struct around *bound;
-
     (void)type;
-    if (instance == NULL || instance == Py_None || self->self != NULL) {
-        Py_INCREF(object);
-        return object;
-    }
-    bound = (struct around *)((allocfunc)PyType_GetSlot(own, Py_tp_alloc))(own, 0);
-    if (bound == NULL)
-        return NULL;
-    Py_INCREF(self->function);
-    Py_XINCREF(self->dict);
-    Py_INCREF(instance);
-    bound->function = self->function;
-    bound->dict = self->dict;
-    bound->self = instance;
-    bound->begin = self->begin;
-    bound->end = self->end;
-    return (PyObject *)bound;
+    if (instance != NULL && instance != Py_None)
+        return PyObject_CallFunctionObjArgs(method_type, object, instance, NULL);
+    Py_INCREF(object);
+    return object;
 }
 
 static PyMemberDef around_members[] = {
@@ -130,9 +91,12 @@ static PyGetSetDef around_getset[] = {
 };
 
 static PyType_Slot around_slots[] = {
-    {Py_tp_new, around_new},       {Py_tp_dealloc, around_free},
-    {Py_tp_call, around_call},     {Py_tp_members, around_members},
-    {Py_tp_getset, around_getset}, {Py_tp_descr_get, around_bind},
+    {Py_tp_new, around_new},
+    {Py_tp_dealloc, around_free},
+    {Py_tp_call, around_call},
+    {Py_tp_members, around_members},
+    {Py_tp_getset, around_getset},
+    {Py_tp_descr_get, around_bind},
     {0, NULL},
 };
 
@@ -192,8 +156,8 @@ static PyObject *update(PyObject *module, PyObject *const *arguments, Py_ssize_t
 
     (void)module;
     /* It raised the last time: that update is over. */
-    while (stepping_count > 0 && (stepping_count == STEPPING_MAX ||
-                                  open_steps_of(id) >= (int)(number >> 16)))
+    while (stepping_count > 0 &&
+           (stepping_count == STEPPING_MAX || open_steps_of(id) >= (int)(number >> 16)))
         native_mark(STEPS_OPTIMIZER_END, stepping[--stepping_count]);
     stepping[stepping_count++] = id;
     native_mark(STEPS_OPTIMIZER_BEGIN, id);
@@ -232,10 +196,13 @@ static PyMethodDef functions[] = {
 
 int wraps_add(PyObject *module)
 {
-    PyObject *type = PyType_FromSpec(&around_spec);
+    PyObject *type = PyType_FromSpec(&around_spec),
+             *types = PyImport_ImportModule("types");
 
     attribute = PyUnicode_InternFromString("_trainglass_number");
-    if (type == NULL || attribute == NULL ||
+    method_type = types != NULL ? PyObject_GetAttrString(types, "MethodType") : NULL;
+    Py_XDECREF(types);
+    if (type == NULL || attribute == NULL || method_type == NULL ||
         PyModule_AddObject(module, "around", type) != 0) {
         Py_XDECREF(type);
         return -1;
