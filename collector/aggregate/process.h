@@ -69,7 +69,7 @@ struct process_governor {
     bool known;
     enum wire_governor_state state;
     double budget_pct, measured_pct, ci_low_pct, ci_high_pct;
-    double detail_pct, burst_pct, fixed_pct, recorded_share;
+    double detail_pct, burst_pct, fixed_pct, recorded_share, phases_share;
     uint64_t recorded_steps, control_steps, steps_needed;
 };
 

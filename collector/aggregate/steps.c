@@ -217,35 +217,44 @@ static bool make_room(struct steps *steps)
     return true;
 }
 
-static void total(struct step_totals **totals, const struct step *step)
+static void total_phase(struct phase_sums *sums, uint32_t phase, double ns,
+                        double duration_ns)
 {
-    double duration = (double)step->duration_ns, other = step_other_ns(step);
-
-    if (*totals == NULL)
-        *totals = calloc(1, sizeof(**totals));
-    struct step_totals *sum = *totals;
-
-    if (sum == NULL)
+    if (isnan(ns))
         return;
+    sums->of[phase].ns += ns;
+    sums->of[phase].steps_ns += duration_ns;
+    sums->of[phase].steps++;
+}
+
+void steps_total(struct step_totals *sum, const struct step *step)
+{
+    double duration = (double)step->duration_ns;
+    bool tagged = (step->flags & EVENT_STEP_TAGGED) != 0;
+    struct phase_sums *phases = tagged ? &sum->tagged_phases : &sum->phases;
+
     sum->min_ns = sum->count == 0 || duration < sum->min_ns ? duration : sum->min_ns;
     sum->max_ns = duration > sum->max_ns ? duration : sum->max_ns;
     sum->count++;
     sum->ops += step->flags & EVENT_STEP_OPS ? 1 : 0;
     sum->kernels += step->flags & EVENT_STEP_KERNELS ? 1 : 0;
-    sum->tagged += step->flags & EVENT_STEP_TAGGED ? 1 : 0;
+    sum->tagged += tagged ? 1 : 0;
     sum->total_ns += duration;
     sum->squares += duration * duration;
     sum->cells[histogram_cell(step->duration_ns)]++;
-    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
-        if (!(step->known & 1u << phase))
-            continue;
-        sum->phase_ns[phase] += (double)step->phase_ns[phase];
-        sum->phase_count[phase]++;
-    }
-    sum->other_ns += isnan(other) ? 0 : other;
-    sum->other_count += isnan(other) ? 0 : 1;
+    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
+        total_phase(phases, phase, step_phase_ns(step, phase), duration);
+    total_phase(phases, EVENT_PHASES, step_other_ns(step), duration);
     sum->samples += isnan(step->samples) ? 0 : (double)step->samples;
     sum->samples_count += isnan(step->samples) ? 0 : 1;
+}
+
+static void total(struct step_totals **totals, const struct step *step)
+{
+    if (*totals == NULL)
+        *totals = calloc(1, sizeof(**totals));
+    if (*totals != NULL)
+        steps_total(*totals, step);
 }
 
 static double total_of(const struct step_totals *totals)

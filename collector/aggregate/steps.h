@@ -49,14 +49,19 @@ struct step_epoch {
     int64_t start_ns, end_ns, total_ns;
 };
 
+/* Sums over steps whose phases are known: of each phase, and of what is in none. */
+struct phase_sums {
+    struct {
+        double ns, steps_ns; /* of it; of the steps that know it */
+        uint64_t steps;
+    } of[EVENT_PHASES + 1];
+};
+
 /* Sums over the whole run; one for training, one for validation. */
 struct step_totals {
     uint64_t count, ops, kernels, tagged;
     double total_ns, squares, min_ns, max_ns;
-    double phase_ns[EVENT_PHASES];
-    uint64_t phase_count[EVENT_PHASES];
-    double other_ns;
-    uint64_t other_count;
+    struct phase_sums phases, tagged_phases; /* of steps recorded on demand apart */
     double samples;
     uint64_t samples_count;
     uint64_t cells[HISTOGRAM_CELLS];
@@ -109,6 +114,9 @@ void steps_fold_mark(struct steps *steps, const struct event *event);
 /* The step that the event tells of, in the ring; NULL when out of memory. */
 const struct step *steps_fold(struct steps *steps, const struct event *event,
                               bool whole);
+
+/* Adds a step to sums. */
+void steps_total(struct step_totals *sum, const struct step *step);
 
 /* GPU work of [since_ns, until_ns] was lost: steps that reach into it have none. How many
  * were looked at. */

@@ -28,7 +28,7 @@ struct look {
     } sources[WIRE_SOURCES];
     struct {
         bool known;
-        uint64_t budget, measured, ci_low, ci_high, detail, burst, fixed, share;
+        uint64_t budget, measured, ci_low, ci_high, detail, burst, fixed, share, phases;
         uint64_t recorded, control, needed, state;
     } governor;
 };
@@ -51,6 +51,7 @@ static void read_governor(struct look *look)
         look->governor.burst = RELAXED(from->burst);
         look->governor.fixed = RELAXED(from->fixed);
         look->governor.share = RELAXED(from->recorded_share);
+        look->governor.phases = RELAXED(from->phases_share);
         look->governor.recorded = RELAXED(from->recorded_steps);
         look->governor.control = RELAXED(from->control_steps);
         look->governor.needed = RELAXED(from->steps_needed);
@@ -188,6 +189,7 @@ static void tell_governor(struct process *process, const struct look *look)
                                     .burst_pct = as_double(look->governor.burst),
                                     .fixed_pct = as_double(look->governor.fixed),
                                     .recorded_share = as_double(look->governor.share),
+                                    .phases_share = as_double(look->governor.phases),
                                     .recorded_steps = look->governor.recorded,
                                     .control_steps = look->governor.control,
                                     .steps_needed = look->governor.needed};

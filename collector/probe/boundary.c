@@ -5,24 +5,18 @@
  * The one rule: one thread at a time, and nobody waits for it: a mark that comes while
  * another is inside (a signal handler, a second training thread) is dropped.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "probe/core.h"
 #include "probe/decide.h"
+#include "probe/detail_limit.h"
 #include "probe/probe.h"
 #include "probe/steps/steps.h"
 #include "probe/window.h"
 
-#define HOOKS_MAX           8u
-#define PAIR_INTERVAL_US    1000000u /* a clock pair a second: drift is below 1 us */
-#define EARLY_PAIR_US       10000u   /* the first ones come sooner: a job of 50 ms */
-#define CONTROL_INTERVAL_US 50000u   /* a request waits at most so long, or a step */
-#define FOREIGN_MARKS_MAX   64u      /* about 16 steps of another thread */
-#define FETCH_GAP_US        20u      /* zip(loaders) asks again within 2 us */
+#define HOOKS_MAX         8u
+#define PAIR_INTERVAL_US  1000000u /* a clock pair a second: drift is below 1 us */
+#define EARLY_PAIR_US     10000u   /* the first ones come sooner: a job of 50 ms */
+#define FOREIGN_MARKS_MAX 64u      /* about 16 steps of another thread */
+#define FETCH_GAP_US      20u      /* zip(loaders) asks again within 2 us */
 
 static struct steps steps;
 static _Atomic uint32_t busy; /* 1: a thread is inside; a try-lock, never waited for */
@@ -33,19 +27,17 @@ static bool owner_trains;      /* it did more than fetch */
 static uint32_t foreign_marks; /* of others that train, since its last one */
 /* Release of who adds pairs with the acquire of who calls. */
 static const struct probe_hooks *_Atomic hooks[HOOKS_MAX];
-static uint64_t last_pair, last_control;
-static uint64_t mark_ticks;  /* what the marks took since the last end of a step */
-static uint64_t spent_ticks; /* what those of the step before it took, clipped */
-static uint32_t marks, spent_marks;
+static uint64_t last_pair;
+static uint64_t mark_start; /* of the mark that is inside */
+static uint64_t mark_ticks; /* what the marks took since the last end of a step */
+static uint64_t
+    usual_ticks[2]; /* in the newest bare step, and in the newest other one */
 static bool phases_said;
 static uint32_t first_recording;
-static bool begun; /* there was a step */
-static uint32_t control_sequence;
+static bool begun;      /* there was a step */
 static uint32_t missed; /* by the step that ends: probe_step_missed() */
-static char control_path[WIRE_PATH_BYTES];
 
-/* ---- clock and control --------------------------------------------------------------
- */
+/* ---- clock ------------------------------------------------------------------------ */
 
 void probe_clock_pair(void)
 {
@@ -77,81 +69,9 @@ static void keep_clock(uint64_t now)
 }
 
 /* The hooks in the order in which they came, then NULL. */
-static const struct probe_hooks *hook_at(uint32_t i)
+const struct probe_hooks *probe_hook_at(uint32_t i)
 {
     return i < HOOKS_MAX ? atomic_load_explicit(&hooks[i], memory_order_acquire) : NULL;
-}
-
-static void obey(const struct control *control)
-{
-    const struct probe_hooks *one;
-
-    if (control->sequence == control_sequence)
-        return;
-    control_sequence = control->sequence;
-    decide_request(control);
-    window_request(control);
-    for (uint32_t i = 0; (one = hook_at(i)) != NULL; i++)
-        if (one->requested != NULL)
-            one->requested(control);
-    atomic_store_explicit(&probe->header->control_seen, control->sequence,
-                          memory_order_relaxed);
-}
-
-/* Level + 1 in bits 0..7, budget + 1 in 8..39, steps in 40..63: 0 asks nothing. */
-static _Atomic uint64_t asked;
-
-void probe_ask(int32_t level, int32_t budget_ppm, uint32_t burst_steps)
-{
-    uint64_t before = atomic_load_explicit(&asked, memory_order_relaxed), after;
-
-    if (!probe_is_open() || level >= WIRE_LEVELS || budget_ppm > 1000000)
-        return;
-    do {
-        after = before;
-        if (level >= 0)
-            after = (after & ~UINT64_C(0xff)) | (uint64_t)(level + 1);
-        if (budget_ppm >= 0)
-            after = (after & ~(UINT64_C(0xffffffff) << 8)) | (uint64_t)(budget_ppm + 1)
-                                                                 << 8;
-        if (burst_steps > 0)
-            after = (after & ~(UINT64_C(0xffffff) << 40)) |
-                    (uint64_t)(burst_steps < 0xffffff ? burst_steps : 0xffffff) << 40;
-    } while (!atomic_compare_exchange_weak_explicit(
-        &asked, &before, after, memory_order_relaxed, memory_order_relaxed));
-}
-
-static void obey_asked(void)
-{
-    if (atomic_load_explicit(&asked, memory_order_relaxed) == 0)
-        return;
-    uint64_t word = atomic_exchange_explicit(&asked, 0, memory_order_relaxed);
-
-    decide_ask((int32_t)(word & 0xff) - 1, (int64_t)(word >> 8 & 0xffffffff) - 1,
-               (uint32_t)(word >> 40));
-}
-
-static void read_control(uint64_t now)
-{
-    unsigned char bytes[2 * sizeof(struct control)];
-    struct control control;
-
-    if (now - last_control < CONTROL_INTERVAL_US * probe->ticks_per_us)
-        return;
-    last_control = now;
-    int saved_errno = errno;
-
-    probe_core_hold();
-    int fd = open(control_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-
-    if (fd >= 0) {
-        ssize_t got = pread(fd, bytes, sizeof(bytes), 0);
-
-        close(fd);
-        if (got > 0 && control_parse(bytes, (size_t)got, &control))
-            obey(&control);
-    }
-    errno = saved_errno;
 }
 
 /* ---- what the state machine decides -------------------------------------------------
@@ -174,11 +94,12 @@ static void set_recording(uint32_t recording)
 {
     const struct probe_hooks *one;
 
+    detail_limit_begin(recording);
     if (recording == probe_recording())
         return;
     atomic_store_explicit(&probe->recording, recording, memory_order_relaxed);
     atomic_store_explicit(&probe->header->recording, recording, memory_order_relaxed);
-    for (uint32_t i = 0; (one = hook_at(i)) != NULL; i++)
+    for (uint32_t i = 0; (one = probe_hook_at(i)) != NULL; i++)
         if (one->recording_changed != NULL)
             one->recording_changed(recording);
 }
@@ -186,6 +107,20 @@ static void set_recording(uint32_t recording)
 void probe_step_missed(uint32_t flags)
 {
     missed |= flags;
+}
+
+/* Since the last end of a step. In place, and not from a loop that calibrates: a mark that
+ * comes once a step finds its code and data out of the caches, and takes ten times as long.
+ * What another process took of it is not ours: 8 times the usual at most. */
+static uint64_t marks_took(uint64_t now, bool phases)
+{
+    uint64_t took = mark_ticks + (now - mark_start);
+    uint64_t usual = usual_ticks[phases];
+
+    mark_start = now; /* the rest of this mark is the next step's */
+    mark_ticks = 0;
+    usual_ticks[phases] = usual > 0 && took > 8 * usual ? 8 * usual : took;
+    return usual_ticks[phases];
 }
 
 static void step_ended(const struct steps_output *output)
@@ -196,17 +131,18 @@ static void step_ended(const struct steps_output *output)
                               .end = output->end,
                               .recording = probe_recording()};
     const struct probe_hooks *one;
+    bool phases = (step.recording & RECORDING_PHASES) != 0;
 
     step.flags = (uint8_t)(output->flags | step.recording | window_flag());
-    missed = 0;
-    for (uint32_t i = 0; (one = hook_at(i)) != NULL; i++)
+    missed = detail_limit_was_reached() ? EVENT_STEP_OPS : 0;
+    for (uint32_t i = 0; (one = probe_hook_at(i)) != NULL; i++)
         if (one->step_ending != NULL)
             one->step_ending(&step);
     step.flags &= (uint8_t)~missed;
-    probe_event((struct event){output->start, output->end - output->start,
-                               EVENT_META(0, EVENT_STEP, step.flags, output->known),
-                               (output->number & EVENT_STEP_NONE) |
-                                   (uint64_t)(output->epoch & 0xffff) << 48});
+    probe_event((struct event){
+        output->start, output->end - output->start,
+        EVENT_META(0, EVENT_STEP, step.flags, phases ? output->known : 0),
+        (output->number & EVENT_STEP_NONE) | (uint64_t)(output->epoch & 0xffff) << 48});
     if (output->number != STEPS_NO_NUMBER) {
         atomic_store_explicit(&header->steps, output->number + 1, memory_order_relaxed);
         atomic_store_explicit(&header->live_role, WIRE_ROLE_TRAINER,
@@ -215,28 +151,15 @@ static void step_ended(const struct steps_output *output)
     uint64_t now = clock_ticks(probe->tsc);
 
     atomic_store_explicit(&header->heartbeat_ticks, now, memory_order_relaxed);
-    count_sources(now);
+    if (phases) /* a bare step has nothing to count but itself */
+        count_sources(now);
     keep_clock(now);
-    read_control(now);
-    obey_asked();
-    if (!output->late) /* else the next step already runs, recorded as this one was */
-        set_recording(decide_next(&step, steps.number, spent_ticks, spent_marks));
-    window_boundary(&step, steps.number);
-}
+    requests_read(now);
+    uint64_t spent_ticks = marks_took(now, phases);
 
-/* A mark is over. In place, and not from a loop that calibrates: a mark that comes once
- * a step finds its code and data out of the caches, and takes ten times as long. */
-static void mark_took(uint64_t ticks, bool ended)
-{
-    mark_ticks += ticks;
-    marks++;
-    if (!ended)
-        return;
-    /* What another process took of it is not ours: 8 times the usual at most. */
-    spent_ticks =
-        spent_ticks > 0 && mark_ticks > 8 * spent_ticks ? 8 * spent_ticks : mark_ticks;
-    spent_marks = marks;
-    mark_ticks = marks = 0;
+    if (!output->late) /* else the next step already runs, recorded as this one was */
+        set_recording(decide_next(&step, steps.number, spent_ticks));
+    window_boundary(&step, steps.number);
 }
 
 static void say_source(const struct steps_output *output)
@@ -264,6 +187,8 @@ static void emitted(void *context, const struct steps_output *output)
         step_ended(output);
         break;
     case STEPS_OUT_PHASE:
+        if ((probe_recording() & RECORDING_PHASES) == 0)
+            break;
         say_phases();
         probe_event((struct event){
             output->start, output->end - output->start,
@@ -334,7 +259,68 @@ static void await_graph(enum steps_mark_kind kind)
     if (kind == STEPS_BACKWARD_BEGIN)
         probe_graph.nodes = 0;
     probe_graph.awaited = steps_awaits_graph(&steps);
+    probe_graph.needed = steps.source < STEPS_BY_OPTIMIZER;
     atomic_store_explicit(&probe_graph.thread, owner, memory_order_relaxed);
+}
+
+/* Inside: one mark of the training thread. */
+static void take_mark(enum steps_mark_kind kind, uint32_t id)
+{
+    uint32_t nodes = kind == STEPS_BACKWARD_BEGIN ? probe_graph.nodes : id;
+    struct steps_mark mark = {kind, nodes, clock_ticks(probe->tsc)};
+
+    mark_start = mark.time;
+    steps_mark(&steps, &mark);
+    if (!begun && steps_begun(&steps) != 0) {
+        begun = true;
+        set_recording(decide_begin(steps.number));
+    }
+    atomic_store_explicit(&probe->header->step_start, steps_begun(&steps),
+                          memory_order_relaxed);
+    say_phase(mark.time);
+    await_graph(kind);
+    mark_ticks += clock_ticks(probe->tsc) - mark_start;
+}
+
+/* Backwards of bare steps wait for the next mark: whether there was one is what counts,
+ * and nobody asks for its time, unless backwards are what tells steps. */
+static _Thread_local struct {
+    uint16_t open; /* begun, and not passed on */
+    bool ended;    /* one whole backward waits */
+} backward __attribute__((tls_model("initial-exec")));
+
+static bool backward_waits(enum steps_mark_kind kind)
+{
+    bool bare = (probe_recording() & RECORDING_PHASES) == 0 && !probe_graph.needed;
+
+    if (kind == STEPS_BACKWARD_BEGIN && !backward.ended &&
+        (bare || backward.open > 0)) {
+        backward.open++;
+        return true;
+    }
+    if (kind == STEPS_BACKWARD_END && backward.open > 0) {
+        backward.ended = --backward.open == 0;
+        return true;
+    }
+    return false;
+}
+
+/* Of no use in a bare step that has begun. */
+static bool is_idle(enum steps_mark_kind kind)
+{
+    return (kind == STEPS_ZERO_GRAD_BEGIN || kind == STEPS_ZERO_GRAD_END) && begun &&
+           (probe_recording() & RECORDING_PHASES) == 0;
+}
+
+static void pass_backward_on(void)
+{
+    if (backward.ended) {
+        take_mark(STEPS_BACKWARD_BEGIN, 0);
+        take_mark(STEPS_BACKWARD_END, 0);
+    }
+    for (; backward.open > 0; backward.open--)
+        take_mark(STEPS_BACKWARD_BEGIN, 0);
+    backward.ended = false;
 }
 
 void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
@@ -342,7 +328,8 @@ void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
     bool profiler =
         kind == STEPS_PROFILER_STEP_BEGIN || kind == STEPS_PROFILER_STEP_END;
 
-    if (!probe_is_open() || (profiler && window_is_ours()))
+    if (!probe_is_open() || (profiler && window_is_ours()) || backward_waits(kind) ||
+        is_idle(kind))
         return;
     /* Acquire: pairs with the release below, so that state moves between threads. */
     if (atomic_exchange_explicit(&busy, 1, memory_order_acquire) != 0) {
@@ -350,20 +337,8 @@ void probe_step_mark(enum steps_mark_kind kind, uint32_t id)
         return;
     }
     if (owns(kind)) {
-        uint32_t nodes = kind == STEPS_BACKWARD_BEGIN ? probe_graph.nodes : id;
-        struct steps_mark mark = {kind, nodes, clock_ticks(probe->tsc)};
-        uint64_t number = steps.number;
-
-        steps_mark(&steps, &mark);
-        if (!begun && steps_begun(&steps) != 0) {
-            begun = true;
-            set_recording(decide_begin(steps.number));
-        }
-        atomic_store_explicit(&probe->header->step_start, steps_begun(&steps),
-                              memory_order_relaxed);
-        say_phase(mark.time);
-        await_graph(kind);
-        mark_took(clock_ticks(probe->tsc) - mark.time, steps.number != number);
+        pass_backward_on();
+        take_mark(kind, id);
     }
     atomic_store_explicit(&busy, 0, memory_order_release);
 }
@@ -417,23 +392,16 @@ static uint64_t measure_ticks_per_us(void)
 
 void probe_boundary_open(void)
 {
-    size_t length = strlen(probe_core_path());
-
     probe_clock_pair();
     probe->ticks_per_us = measure_ticks_per_us();
     probe_clock_pair();
-    (void)snprintf(control_path, sizeof(control_path), "%.*sctl", (int)(length - 3),
-                   probe_core_path());
     atomic_store_explicit(&busy, 0, memory_order_relaxed);
     owner = NULL;
     owner_trains = false;
-    last_control = clock_ticks(probe->tsc);
-    control_sequence = 0;
-    mark_ticks = spent_ticks = 0;
-    marks = spent_marks = 0;
+    mark_ticks = usual_ticks[0] = usual_ticks[1] = 0;
     phases_said = false;
     begun = false;
-    atomic_store_explicit(&asked, 0, memory_order_relaxed);
+    requests_open();
     window_open();
     first_recording = decide_open();
     steps_init(&steps, FETCH_GAP_US * probe->ticks_per_us, clock_ticks(probe->tsc),

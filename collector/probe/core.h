@@ -38,7 +38,12 @@ void probe_capabilities_begin(void);
 /* nvtx.c: NVTX called us, perhaps before there was a segment. */
 bool probe_nvtx_injected(void);
 
+/* requests.c: on the training thread; `now` in raw ticks. */
+void requests_open(void); /* a new segment: nothing was asked */
+void requests_read(uint64_t now);
+
 /* boundary.c */
+const struct probe_hooks *probe_hook_at(uint32_t i); /* NULL after the last */
 void probe_boundary_open(void);  /* the segment is mapped, not yet open to threads */
 void probe_boundary_begin(void); /* it is open: the first words are written */
 void probe_boundary_close(void); /* in a forked child */

@@ -11,38 +11,38 @@
 #define PUBLISH_STEPS       16u    /* the first ones are shown at once */
 
 enum cost_kind {
-    COST_STEADY, /* of every step; known from a loop */
-    COST_COLD,   /* the first COLD_EVENTS of a step cost as much as COLD_MARKS marks */
-    COST_TIMED,  /* inside the marks, whose time is taken: not added again */
+    COST_PHASES, /* of steps whose phases are known */
+    COST_MEMORY, /* of steps whose memory is counted */
     COST_DETAIL, /* of recorded steps alone */
+    COST_TIMED,  /* inside the marks, whose time is taken: not added again */
 };
 
-/* Calibrated costs of one event: on a Zen 4 VM at 2.6 GHz, in the host's own loop, so
- * with what torch loses when it leaves its fast path. */
+/* Calibrated costs of one event, as seen inside of steps: on a Zen 4 VM at 2.6 GHz, with
+ * what torch loses when it leaves its fast path. */
 static const struct {
     enum wire_source source;
     uint32_t cost_ps;
     enum cost_kind kind;
 } costs[] = {
     {WIRE_SOURCE_PHASES, 350000, COST_TIMED},        /* two marks and an event */
-    {WIRE_SOURCE_RANGES, 25000, COST_COLD},          /* both ends; torch's cost more */
-    {WIRE_SOURCE_NVTX, 20000, COST_STEADY},          /* push and pop */
-    {WIRE_SOURCE_PYTHON, 300000, COST_COLD},         /* a wrapper of the package */
-    {WIRE_SOURCE_CPU_MEMORY, 18000, COST_STEADY},    /* one call of the allocator */
-    {WIRE_SOURCE_DEVICE_MEMORY, 10000, COST_STEADY}, /* the same under its lock */
+    {WIRE_SOURCE_RANGES, 240000, COST_DETAIL},       /* of torch's; ours cost a tenth */
+    {WIRE_SOURCE_NVTX, 20000, COST_PHASES},          /* push and pop */
+    {WIRE_SOURCE_PYTHON, 300000, COST_TIMED},        /* a wrapper of the package */
+    {WIRE_SOURCE_CPU_MEMORY, 20000, COST_MEMORY},    /* one call of the allocator */
+    {WIRE_SOURCE_DEVICE_MEMORY, 10000, COST_MEMORY}, /* the same under its lock */
     {WIRE_SOURCE_CPU_OPS, 250000, COST_DETAIL}, /* 215 measured, 404 tiny ops a step */
     {WIRE_SOURCE_CUPTI, 1000000, COST_DETAIL},  /* 1 % at 10,000 launches a second */
 };
 #define COSTS         (sizeof(costs) / sizeof(costs[0]))
 #define ALLOC_COST_NS 15.0 /* an EVENT_ALLOC, beside the call that is counted anyway */
 
-/* What comes once a step finds its code and data out of the caches, which the job's own
- * have filled, and takes ten times as long as in a loop; how long, depends on the job
- * and on who else is on the machine. Our marks are such and are timed; torch's ranges
- * and Python's wrappers are reckoned by them. */
-#define COLD_EVENTS    4u
-#define COLD_MARKS     4.0
-#define COLD_TIMES_MAX 16 /* of the cost in a loop: ranges of C have no torch in them */
+/* What comes once a step finds its code and data out of the caches. The marks' own time is
+ * taken in place; with their callers, wrappers and hooks of Python, they took three times
+ * as long, measured from outside in steps of 404 operators. */
+#define MARK_TIMES 3.0
+/* A bare step has two marks, both by hooks in C. */
+#define BARE_MARK_TIMES 1.5
+
 static struct governor governor;
 static uint64_t events_before[COSTS], allocs_before;
 static uint64_t published_ticks;
@@ -112,8 +112,6 @@ static void say_level(void)
 {
     atomic_store_explicit(&probe->header->level, governor.options.level,
                           memory_order_relaxed);
-    atomic_store_explicit(&probe->silent, governor.options.level == WIRE_LEVEL_OFF,
-                          memory_order_relaxed);
 }
 
 /* ---- what it costs --------------------------------------------------------------- */
@@ -139,22 +137,12 @@ static double ticks_ns(uint64_t ticks)
     return 1e3 * (double)ticks / (double)probe->ticks_per_us;
 }
 
-/* So many events of a source, the first of which are cold. */
-static double cost_ns(size_t source, uint32_t cost_ps, uint64_t events, double mark_ns)
+/* Adds what was written since the last boundary, at its calibrated cost. */
+static void add_costs(struct governor_step *step)
 {
-    double warm_ns = 1e-3 * cost_ps, cold_ns = COLD_MARKS * mark_ns;
-    uint64_t cold = costs[source].kind == COST_COLD ? events : 0;
-
-    cold = cold < COLD_EVENTS ? cold : COLD_EVENTS;
-    cold_ns = cold_ns < COLD_TIMES_MAX * warm_ns ? cold_ns : COLD_TIMES_MAX * warm_ns;
-    cold_ns = cold_ns > warm_ns ? cold_ns : warm_ns;
-    return warm_ns * (double)(events - cold) + cold_ns * (double)cold;
-}
-
-/* Adds what was written since the last boundary, at its calibrated cost; `mark_ns`:
- * what a mark took. */
-static void add_costs(struct governor_step *step, double mark_ns)
-{
+    double *const sums[] = {[COST_PHASES] = &step->phases_ns,
+                            [COST_MEMORY] = &step->memory_ns,
+                            [COST_DETAIL] = &step->detail_ns};
     uint64_t allocs = probe_events_written(EVENT_ALLOC);
 
     step->detail_ns += ALLOC_COST_NS * (double)(allocs - allocs_before);
@@ -163,11 +151,11 @@ static void add_costs(struct governor_step *step, double mark_ns)
         const struct wire_capability *source = &probe->sources[costs[i].source];
         uint64_t events = atomic_load_explicit(&source->events, memory_order_relaxed);
         uint32_t cost_ps = atomic_load_explicit(&source->cost_ps, memory_order_relaxed);
-        double ns = cost_ns(i, cost_ps, events - events_before[i], mark_ns);
 
-        events_before[i] = events;
         if (costs[i].kind != COST_TIMED)
-            *(costs[i].kind == COST_DETAIL ? &step->detail_ns : &step->fixed_ns) += ns;
+            *sums[costs[i].kind] +=
+                1e-3 * cost_ps * (double)(events - events_before[i]);
+        events_before[i] = events;
     }
 }
 
@@ -191,7 +179,7 @@ static void publish(void)
      * fence of the reader before it reads the sequence again. */
     atomic_thread_fence(memory_order_release);
     put_share(&sums->budget, report.budget_pct);
-    put_share(&sums->measured, report.measured_pct);
+    put_share(&sums->measured, report.known ? report.measured_pct : __builtin_nan(""));
     put_share(&sums->ci_low,
               report.interval_known ? report.low_pct : __builtin_nan(""));
     put_share(&sums->ci_high,
@@ -200,6 +188,7 @@ static void publish(void)
     put_share(&sums->burst, report.burst_pct);
     put_share(&sums->fixed, report.fixed_pct);
     put_share(&sums->recorded_share, report.recorded_share);
+    put_share(&sums->phases_share, report.phases_share);
     atomic_store_explicit(&sums->recorded_steps, report.recorded_steps,
                           memory_order_relaxed);
     atomic_store_explicit(&sums->control_steps, report.control_steps,
@@ -264,25 +253,26 @@ void decide_ranks(void)
 
 uint32_t decide_begin(uint64_t number)
 {
-    struct governor_step before = {.fixed_ns = 0};
+    struct governor_step before = {.phases_ns = 0};
 
-    add_costs(&before, 0); /* belongs to no step */
+    add_costs(&before); /* belongs to no step */
     governor_set_sources(&governor, sources_present());
     publish();
     return governor_next(&governor, number);
 }
 
-uint32_t decide_next(const struct probe_step *ended, uint64_t next, uint64_t mark_ticks,
-                     uint32_t marks)
+uint32_t decide_next(const struct probe_step *ended, uint64_t next, uint64_t mark_ticks)
 {
+    bool bare = (ended->recording & RECORDING_PHASES) == 0;
     struct governor_step step = {
         .number = ended->number,
         .flags = ended->recording | ended->flags,
         .duration_ns = ticks_ns(ended->end - ended->start),
-        .fixed_ns = ticks_ns(mark_ticks),
+        .phases_ns = (bare ? BARE_MARK_TIMES : MARK_TIMES) * ticks_ns(mark_ticks),
     };
 
-    add_costs(&step, marks > 0 ? step.fixed_ns / marks : 0);
+    if (!bare)
+        add_costs(&step);
     governor_step_end(&governor, &step);
     obey();
     if (next < PUBLISH_STEPS || (next & (next - 1)) == 0 ||

@@ -16,18 +16,18 @@
 
 /* The segment is mapped and nobody writes yet. Reads TRAINGLASS_LEVEL,
  * TRAINGLASS_BUDGET (per cent) and what makes ranks draw alike. Returns what is
- * recorded before the first step: everything at a fixed level, nothing in auto. */
+ * recorded before the first step: everything at a fixed level, no detail in auto. */
 uint32_t decide_open(void);
 
 /* Step `number` begins, and none ended before it. Returns EVENT_STEP_OPS, _KERNELS,
- * _TAGGED, _CONTROL for it. */
+ * _TAGGED, _CONTROL and RECORDING_* for it. */
 uint32_t decide_begin(uint64_t number);
 
 /* A step ended (`ended->number` is STEPS_NO_NUMBER after a validation batch) and step
- * `next` begins: what it records, as decide_begin(). `mark_ticks`: what the `marks`
- * of an earlier step took. */
-uint32_t decide_next(const struct probe_step *ended, uint64_t next, uint64_t mark_ticks,
-                     uint32_t marks);
+ * `next` begins: what it records, as decide_begin(). `mark_ticks`: what the marks
+ * of an earlier step like it took. */
+uint32_t decide_next(const struct probe_step *ended, uint64_t next,
+                     uint64_t mark_ticks);
 
 /* The process joined a group of ranks: from the next step on it draws as they do. */
 void decide_ranks(void);

@@ -87,8 +87,8 @@ uint64_t probe_events_written(enum event_kind kind);
 
 /* ---- what the running step records --------------------------------------------- */
 
-/* EVENT_STEP_OPS, EVENT_STEP_KERNELS, EVENT_STEP_TAGGED, EVENT_STEP_CONTROL of the
- * running step; 0 without a segment and in a forked child. Changes only at step
+/* EVENT_STEP_OPS, EVENT_STEP_KERNELS, EVENT_STEP_TAGGED, EVENT_STEP_CONTROL, RECORDING_*
+ * of the running step; 0 without a segment and in a forked child. Changes only at step
  * boundaries, on the training thread. The first load of every op callback. */
 ALWAYS_INLINE uint32_t probe_recording(void);
 
@@ -108,6 +108,7 @@ struct probe_graph {
     const void *_Atomic thread; /* &probe_current of the training thread */
     uint32_t nodes;             /* since the last backward */
     bool awaited;               /* the next node is STEPS_GRAPH_BEGIN */
+    bool needed;                /* nodes and backwards tell what a step is */
 };
 extern struct probe_graph probe_graph __attribute__((visibility("hidden")));
 
@@ -173,7 +174,6 @@ void probe_capability_lost(enum wire_source source, uint64_t more);
 struct probe_private {
     _Atomic uint32_t open; /* 1: all below holds. Release; pairs with acquire loads */
     _Atomic uint32_t recording;
-    _Atomic uint32_t silent; /* level off: sources keep their totals true, no more */
     bool tsc;
     uint32_t pid;
     uint32_t thread_count;
@@ -195,11 +195,6 @@ struct probe_private {
 
 /* Never NULL; a closed one before the start. */
 extern struct probe_private *probe __attribute__((visibility("hidden")));
-
-ALWAYS_INLINE bool probe_is_silent(void)
-{
-    return atomic_load_explicit(&probe->silent, memory_order_relaxed) != 0;
-}
 
 ALWAYS_INLINE uint32_t probe_recording(void)
 {

@@ -395,34 +395,12 @@ static PyObject *torch_end(PyObject *module, PyObject *none)
     return PyLong_FromLong(HAS(torch_end) ? table->torch_end() : -1);
 }
 
-static PyObject *torch_fetching(PyObject *module, PyObject *begins)
-{
-    (void)module;
-    if (HAS(torch_fetching))
-        table->torch_fetching((int)integer(begins));
-    Py_RETURN_NONE;
-}
-
 static PyObject *waited(PyObject *module, PyObject *ns)
 {
     (void)module;
     if (HAS(waited))
         table->waited((uint64_t)integer(ns));
     Py_RETURN_NONE;
-}
-
-static PyObject *torch_optimizer(PyObject *module, PyObject *id)
-{
-    (void)module;
-    if (HAS(torch_optimizer))
-        table->torch_optimizer((uint32_t)integer(id));
-    Py_RETURN_NONE;
-}
-
-void native_optimizer(uint32_t id)
-{
-    if (HAS(torch_optimizer))
-        table->torch_optimizer(id);
 }
 
 static PyMethodDef methods[] = {
@@ -454,8 +432,6 @@ static PyMethodDef methods[] = {
     NATIVE_FAST("capability", capability, NULL),
     {"torch_begin", torch_begin, METH_O, NULL},
     {"torch_end", torch_end, METH_NOARGS, NULL},
-    {"torch_fetching", torch_fetching, METH_O, NULL},
-    {"torch_optimizer", torch_optimizer, METH_O, NULL},
     {"waited", waited, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -32,10 +32,8 @@ void native_wake_for(long mark);
 const char *native_utf8(PyObject *text);
 /* A mark of the calling thread; an exception that is set stays set. */
 void native_mark(uint32_t kind, uint32_t id);
-/* The calling thread is in the step() of this optimizer. */
-void native_optimizer(uint32_t id);
 
-/* wraps.c: adds `around` and `update` to the module; -1 with an exception. */
+/* wraps.c: adds `around`, `update` and their like to the module; -1 with an exception. */
 int wraps_add(PyObject *module);
 
 /* annotate.c: the same for the type `annotate` and what makes a decorator of it. */

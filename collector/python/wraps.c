@@ -1,9 +1,11 @@
 /* What runs around torch's own functions at every step, without a frame of Python: there
  * a cold frame costs a microsecond, and a step of tiny operators is not much longer.
  *
- *     around(function, begin, end)    calls function between two marks
+ *     around(function, begin, end)    calls function between two marks; binds as a method
  *     update(optimizer, arguments, words)
  *                                     a pre-hook of optimizers: says which one steps
+ *     updated(optimizer, arguments, words)
+ *                                     the post-hook: its step has ended
  *     update_slowly(function, due)    function(optimizer, updates) is asked for its number
  *                                     at update `due`, and whenever it has none
  *
@@ -12,6 +14,7 @@
 #include <stddef.h>
 
 #include "native.h"
+#include "probe/steps/steps.h"
 
 /* ---- around
  * -------------------------------------------------------------------------- */
@@ -65,6 +68,18 @@ static PyObject *around_call(PyObject *object, PyObject *arguments, PyObject *wo
     return result;
 }
 
+static PyObject *method_type; /* types.MethodType */
+
+/* As a function in a class: read from an instance it is a method of that. */
+static PyObject *around_bind(PyObject *object, PyObject *instance, PyObject *type)
+{
+    (void)type;
+    if (instance != NULL && instance != Py_None)
+        return PyObject_CallFunctionObjArgs(method_type, object, instance, NULL);
+    Py_INCREF(object);
+    return object;
+}
+
 static PyMemberDef around_members[] = {
     {"__dictoffset__", T_PYSSIZET, offsetof(struct around, dict), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
@@ -76,9 +91,13 @@ static PyGetSetDef around_getset[] = {
 };
 
 static PyType_Slot around_slots[] = {
-    {Py_tp_new, around_new},       {Py_tp_dealloc, around_free},
-    {Py_tp_call, around_call},     {Py_tp_members, around_members},
-    {Py_tp_getset, around_getset}, {0, NULL},
+    {Py_tp_new, around_new},
+    {Py_tp_dealloc, around_free},
+    {Py_tp_call, around_call},
+    {Py_tp_members, around_members},
+    {Py_tp_getset, around_getset},
+    {Py_tp_descr_get, around_bind},
+    {0, NULL},
 };
 
 static PyType_Spec around_spec = {
@@ -91,11 +110,18 @@ static PyType_Spec around_spec = {
 /* ---- updates
  * ------------------------------------------------------------------------- */
 
-static PyObject *attribute;        /* of an optimizer: its number */
-static PyObject *slowly;           /* slowly(optimizer, updates): its number */
+static PyObject *attribute;        /* of an optimizer: its number, and its depth */
+static PyObject *slowly;           /* slowly(optimizer, updates): the same */
 static unsigned long updates, due; /* so far; when it is asked again */
 
-/* The number that the optimizer carries, or is given now; 0 when there is none. */
+/* Steps of optimizers that have begun on this thread and not ended, innermost last: some
+ * call others'. A step that raises has no post-hook. */
+#define STEPPING_MAX 8
+static _Thread_local uint32_t stepping[STEPPING_MAX];
+static _Thread_local int stepping_count;
+
+/* The number that the optimizer carries, or is given now, in bits 0..15, and how deep its
+ * step() may nest in itself (super().step()) in the rest; 0 when there is none. */
 static uint32_t number_of(PyObject *optimizer)
 {
     PyObject *number = NULL;
@@ -115,11 +141,34 @@ static uint32_t number_of(PyObject *optimizer)
     return value > 0 ? (uint32_t)value : 0;
 }
 
+static int open_steps_of(uint32_t id)
+{
+    int open = 0;
+
+    for (int i = 0; i < stepping_count; i++)
+        open += stepping[i] == id;
+    return open;
+}
+
 static PyObject *update(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
+    uint32_t number = count > 0 ? number_of(arguments[0]) : 0, id = number & 0xffff;
+
     (void)module;
-    if (count > 0)
-        native_optimizer(number_of(arguments[0]));
+    /* It raised the last time: that update is over. */
+    while (stepping_count > 0 &&
+           (stepping_count == STEPPING_MAX || open_steps_of(id) >= (int)(number >> 16)))
+        native_mark(STEPS_OPTIMIZER_END, stepping[--stepping_count]);
+    stepping[stepping_count++] = id;
+    native_mark(STEPS_OPTIMIZER_BEGIN, id);
+    Py_RETURN_NONE;
+}
+
+static PyObject *updated(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module, (void)arguments, (void)count;
+    if (stepping_count > 0)
+        native_mark(STEPS_OPTIMIZER_END, stepping[--stepping_count]);
     Py_RETURN_NONE;
 }
 
@@ -140,16 +189,20 @@ static PyObject *update_slowly(PyObject *module, PyObject *arguments)
 
 static PyMethodDef functions[] = {
     NATIVE_FAST("update", update, NULL),
+    NATIVE_FAST("updated", updated, NULL),
     {"update_slowly", update_slowly, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
 int wraps_add(PyObject *module)
 {
-    PyObject *type = PyType_FromSpec(&around_spec);
+    PyObject *type = PyType_FromSpec(&around_spec),
+             *types = PyImport_ImportModule("types");
 
     attribute = PyUnicode_InternFromString("_trainglass_number");
-    if (type == NULL || attribute == NULL ||
+    method_type = types != NULL ? PyObject_GetAttrString(types, "MethodType") : NULL;
+    Py_XDECREF(types);
+    if (type == NULL || attribute == NULL || method_type == NULL ||
         PyModule_AddObject(module, "around", type) != 0) {
         Py_XDECREF(type);
         return -1;

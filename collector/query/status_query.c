@@ -428,6 +428,7 @@ int overhead_query(struct store *store, const struct selection *selection,
     answer->burst_pct = from->known ? from->burst_pct : nan;
     answer->fixed_pct = from->known ? from->fixed_pct : nan;
     answer->recorded_share = from->known ? from->recorded_share : nan;
+    answer->phases_share = from->known ? from->phases_share : nan;
     answer->recorded_steps = from->recorded_steps;
     answer->control_steps = from->control_steps;
     answer->steps_needed = from->steps_needed;

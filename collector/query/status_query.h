@@ -150,7 +150,7 @@ struct overhead_answer {
     enum wire_governor_state state;
     double budget_pct, measured_pct, ci95_low_pct, ci95_high_pct; /* NaN unknown */
     double detail_pct, burst_pct, fixed_pct;
-    double recorded_share;
+    double recorded_share, phases_share; /* of the steps, 0 to 1 */
     uint64_t recorded_steps, control_steps, steps_needed;
     struct status_capability *sources;
     uint32_t source_count;

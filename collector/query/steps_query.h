@@ -32,7 +32,7 @@ struct steps_summary {
         uint64_t count;
         double mean_ns, error_pct;
     } usual;
-    double phase_ns[EVENT_PHASES]; /* mean per step over steps where it is known */
+    double phase_ns[EVENT_PHASES]; /* mean per step: its share in those that know it */
     double other_ns;
     double phase_share[EVENT_PHASES], other_share; /* of the summed step time */
     /* 95 % intervals; NaN where too few steps say nothing. Of a mean: half of it. */
@@ -58,6 +58,7 @@ struct steps_summary {
     double steps_per_s;   /* of the window's span */
     double samples_per_s; /* NaN where samples are not told */
     uint64_t recorded;    /* with CPU ops */
+    uint64_t phase_steps; /* whose phases are known: the rest is scaled by them */
     uint64_t kernels;     /* with GPU work */
 };
 

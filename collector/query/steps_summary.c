@@ -55,6 +55,21 @@ void parts_clear_summary(struct steps_summary *summary)
             summary->phase_error_ns[phase] = nan;
 }
 
+/* The share of a phase (EVENT_PHASES: of what is in none) in the steps that know it. Those
+ * recorded on demand are no sample: they count where all steps know it, or no other does. */
+static double phase_share(const struct step_totals *sums, uint32_t phase)
+{
+    const struct phase_sums *drawn = &sums->phases, *tagged = &sums->tagged_phases;
+    uint64_t known = drawn->of[phase].steps + tagged->of[phase].steps;
+    double ns = drawn->of[phase].ns, steps_ns = drawn->of[phase].steps_ns;
+
+    if (known == sums->count || drawn->of[phase].steps == 0) {
+        ns += tagged->of[phase].ns;
+        steps_ns += tagged->of[phase].steps_ns;
+    }
+    return steps_ns > 0 ? ns / steps_ns : (double)NAN;
+}
+
 /* From sums to means; durations are not in it. */
 static void finish_summary(struct steps_summary *summary,
                            const struct step_totals *sums, double span_ns)
@@ -74,44 +89,20 @@ static void finish_summary(struct steps_summary *summary,
 
     summary->std_ns = sqrt(variance > 0 ? variance : 0);
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
-        if (sums->phase_count[phase] == 0)
-            continue;
-        summary->phase_ns[phase] =
-            sums->phase_ns[phase] / (double)sums->phase_count[phase];
-        summary->phase_share[phase] = summary->phase_ns[phase] / summary->mean_ns;
+        uint64_t known =
+            sums->phases.of[phase].steps + sums->tagged_phases.of[phase].steps;
+
+        summary->phase_share[phase] = phase_share(sums, phase);
+        summary->phase_ns[phase] = summary->phase_share[phase] * summary->mean_ns;
+        summary->phase_steps =
+            known > summary->phase_steps ? known : summary->phase_steps;
     }
-    if (sums->other_count > 0) {
-        summary->other_ns = sums->other_ns / (double)sums->other_count;
-        summary->other_share = summary->other_ns / summary->mean_ns;
-    }
+    summary->other_share = phase_share(sums, EVENT_PHASES);
+    summary->other_ns = summary->other_share * summary->mean_ns;
     if (span_ns > 0)
         summary->steps_per_s = n / span_ns * NS_PER_S;
     if (sums->samples_count > 0 && span_ns > 0)
         summary->samples_per_s = sums->samples / span_ns * NS_PER_S;
-}
-
-static void add_to_sums(struct step_totals *sums, const struct step *step)
-{
-    double duration = (double)step->duration_ns, other = step_other_ns(step);
-
-    sums->min_ns =
-        sums->count == 0 || duration < sums->min_ns ? duration : sums->min_ns;
-    sums->max_ns = duration > sums->max_ns ? duration : sums->max_ns;
-    sums->count++;
-    sums->ops += step->flags & EVENT_STEP_OPS ? 1 : 0;
-    sums->kernels += step->flags & EVENT_STEP_KERNELS ? 1 : 0;
-    sums->total_ns += duration;
-    sums->squares += duration * duration;
-    for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
-        double ns = step_phase_ns(step, phase);
-
-        sums->phase_ns[phase] += isnan(ns) ? 0 : ns;
-        sums->phase_count[phase] += isnan(ns) ? 0 : 1;
-    }
-    sums->other_ns += isnan(other) ? 0 : other;
-    sums->other_count += isnan(other) ? 0 : 1;
-    sums->samples += isnan(step->samples) ? 0 : (double)step->samples;
-    sums->samples_count += isnan(step->samples) ? 0 : 1;
 }
 
 static void known_add(struct numbers_series *series, double ns)
@@ -276,7 +267,7 @@ static int summarize(const struct pick *pick, enum part part,
         durations[kept++] = (double)step->duration_ns;
         from = step->start_ns < from ? step->start_ns : from;
         to = end_of(step) > to ? end_of(step) : to;
-        add_to_sums(sums, step);
+        steps_total(sums, step);
     }
     numbers_sort(durations, kept);
     summary->p50_ns = numbers_quantile(durations, kept, 0.50);

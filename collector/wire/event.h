@@ -100,10 +100,18 @@ enum event_step_flags {
     EVENT_STEP_OPS = 2,        /* CPU ops were recorded in the whole of it */
     EVENT_STEP_KERNELS = 4,    /* GPU work was recorded in the whole of it */
     EVENT_STEP_TAGGED = 8,     /* recorded on demand or after a slow step, not drawn */
-    EVENT_STEP_CONTROL = 16,   /* drawn for the control group: nothing was recorded */
+    EVENT_STEP_CONTROL = 16,   /* drawn for the control group: it ran bare */
     EVENT_STEP_MARKED = 32,    /* ended by step() or a framework, not inferred */
     EVENT_STEP_FIRST = 64,     /* first of a marked or inferred stretch */
     EVENT_STEP_WINDOW = 128,   /* a deep window was open in it, or being written */
+};
+
+/* What a running step carries beside its EVENT_STEP_* flags. In `recording` of the header
+ * alone: in the event, the phases that are known and the samples of memory tell. A step
+ * with neither is bare: nothing but its mark is in its way. */
+enum recording_flags {
+    RECORDING_PHASES = 256,
+    RECORDING_MEMORY = 512, /* totals of memory */
 };
 
 enum event_memory_flags {
@@ -111,6 +119,7 @@ enum event_memory_flags {
     EVENT_MEMORY_OOMS = 2,
     EVENT_MEMORY_FAILED =
         4, /* the sample is of a failed allocation, of no step's end */
+    EVENT_MEMORY_PARTIAL = 8, /* calls of the allocator in bare steps are not in it */
 };
 
 enum event_op_flags {

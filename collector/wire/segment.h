@@ -44,7 +44,7 @@
 
 #define WIRE_MAGIC       UINT64_C(0x53534c474e525401) /* "\1TRNGLSS" */
 #define WIRE_MAJOR       1u /* another major is another format */
-#define WIRE_MINOR       4u /* a newer minor only appends */
+#define WIRE_MINOR       5u /* a newer minor only appends */
 #define WIRE_FACTS       128u
 #define WIRE_SOURCES     16u
 #define WIRE_CLOCK_PAIRS 64u
@@ -159,7 +159,8 @@ struct wire_governor {
         steps_needed;       /* for an interval narrower than the budget; 0 unknown */
     _Atomic uint64_t rate;  /* of the ladder: 1 step in 2^rate */
     _Atomic uint64_t state; /* enum wire_governor_state */
-    _Atomic uint64_t reserved[2];
+    _Atomic uint64_t phases_share; /* of the steps, 0 to 1; since minor 5 */
+    _Atomic uint64_t reserved;
 };
 
 enum wire_governor_state {
@@ -206,7 +207,7 @@ struct wire_header {
     _Atomic uint64_t steps;                        /* training steps ended */
     _Atomic uint64_t step_start; /* raw clock: start of the running step; 0 none */
     _Atomic uint32_t level;      /* enum wire_level in force, requested */
-    _Atomic uint32_t recording;  /* EVENT_STEP_* flags of the running step */
+    _Atomic uint32_t recording;  /* EVENT_STEP_*, RECORDING_* of the running step */
     _Atomic uint32_t live_role;  /* enum wire_role: a launcher may begin to train */
     _Atomic uint32_t epoch;      /* from 1; 0 unknown */
     _Atomic uint32_t phase;      /* enum event_phase + 1 of the main thread; 0 none */

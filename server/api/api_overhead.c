@@ -51,6 +51,7 @@ cJSON *overhead_json(const struct overhead_answer *answer, double server_cpu_pct
     json_share(body, "fixed_pct", answer->fixed_pct);
     json_share(body, "server_cpu_pct", server_cpu_pct);
     json_share(body, "recorded_share", answer->recorded_share);
+    json_share(body, "phases_share", answer->phases_share);
     cJSON_AddStringToObject(body, "level", api_level_name((int)answer->level));
     cJSON_AddStringToObject(body, "state", state_name(answer->state));
     json_count(body, "experiment_recorded_steps", answer->recorded_steps);

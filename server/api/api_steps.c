@@ -79,6 +79,7 @@ cJSON *steps_summary_json(const struct steps_summary *summary)
     json_share(part, "samples_per_s", summary->samples_per_s);
     add_intervals(part, summary);
     json_count(part, "recorded_steps", summary->recorded);
+    json_count(part, "phase_steps", summary->phase_steps);
     json_count(part, "kernel_steps", summary->kernels);
     return part;
 }

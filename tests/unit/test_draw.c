@@ -78,7 +78,7 @@ static void the_shares_are_those_that_were_promised(void **state)
     }
 }
 
-static void control_starts_at_one_half_and_ends_at_one_in_fifty(void **state)
+static void control_starts_at_one_third_and_ends_at_one_in_fifty(void **state)
 {
     (void)state;
     double before = 0.5;
@@ -93,7 +93,7 @@ static void control_starts_at_one_half_and_ends_at_one_in_fifty(void **state)
         assert_true(share <= before && share >= 0.02);
         before = share;
     }
-    assert_true(draw_control_share(DRAW_FIRST_BLOCKS) >= 0.5);
+    assert_true(draw_control_share(DRAW_FIRST_BLOCKS) >= 0.3);
     assert_true(draw_control_share(BLOCKS) <= 0.02);
     assert_true(draw_control_share(UINT64_MAX / 3) <= 0.02);
 }
@@ -138,7 +138,7 @@ int main(void)
         cmocka_unit_test(ranks_with_the_same_environment_draw_the_same_steps),
         cmocka_unit_test(another_job_draws_other_steps),
         cmocka_unit_test(the_shares_are_those_that_were_promised),
-        cmocka_unit_test(control_starts_at_one_half_and_ends_at_one_in_fifty),
+        cmocka_unit_test(control_starts_at_one_third_and_ends_at_one_in_fifty),
         cmocka_unit_test(the_draw_knows_no_period),
         cmocka_unit_test(a_block_shares_no_divisor_with_usual_periods),
     };

@@ -9,18 +9,20 @@
 #include "probe/budget/governor.h"
 #include "simulated_job.h"
 
-#define DETAIL ((uint32_t)(EVENT_STEP_OPS | EVENT_STEP_KERNELS))
+#define DETAIL  ((uint32_t)(EVENT_STEP_OPS | EVENT_STEP_KERNELS))
+#define CARRIED ((uint32_t)(RECORDING_PHASES | RECORDING_MEMORY))
 
 struct run {
     struct job job;
     struct governor governor;
-    double step_ns;   /* an ordinary step without us */
-    double detail_ns; /* calibrated cost of a recorded one */
-    double factor;    /* what it really costs over that */
-    double fixed_ns;
-    uint64_t number; /* of the next step */
+    double step_ns;              /* an ordinary step without us */
+    double detail_ns;            /* calibrated cost of a recorded one */
+    double factor;               /* what it really costs over that */
+    double carried_factor;       /* likewise, of what ordinary steps carry; 0: 1 */
+    double phases_ns, memory_ns; /* of what ordinary steps carry, calibrated */
+    uint64_t number;             /* of the next step */
     /* Over the last run_steps(). */
-    double base_ns, cost_ns, steps, recorded, tagged, control;
+    double base_ns, cost_ns, steps, recorded, tagged, control, phases, memory;
     unsigned rate_changes;
 };
 
@@ -37,20 +39,27 @@ static uint32_t run_step(struct run *run)
     uint32_t flags = governor_next(&run->governor, run->number);
     bool recorded = (flags & DETAIL) != 0;
     double base_ns = run->step_ns * job_relative(&run->job, run->number);
-    double cost_ns = run->fixed_ns + (recorded ? run->factor * run->detail_ns : 0);
+    struct governor_step step = {
+        .number = run->number++,
+        .flags = flags,
+        .phases_ns = flags & RECORDING_PHASES ? run->phases_ns : 0,
+        .memory_ns = flags & RECORDING_MEMORY ? run->memory_ns : 0,
+        .detail_ns = recorded ? run->detail_ns : 0,
+    };
+    double cost_ns = run->factor * step.detail_ns +
+                     (run->carried_factor > 0 ? run->carried_factor : 1) *
+                         (step.phases_ns + step.memory_ns);
 
-    governor_step_end(&run->governor, &(struct governor_step){
-                                          .number = run->number++,
-                                          .flags = flags,
-                                          .duration_ns = base_ns + cost_ns,
-                                          .fixed_ns = run->fixed_ns,
-                                          .detail_ns = recorded ? run->detail_ns : 0});
+    step.duration_ns = base_ns + cost_ns;
+    governor_step_end(&run->governor, &step);
     run->base_ns += base_ns;
     run->cost_ns += cost_ns;
     run->steps++;
     run->recorded += recorded && !(flags & EVENT_STEP_TAGGED);
     run->tagged += (flags & EVENT_STEP_TAGGED) != 0;
     run->control += (flags & EVENT_STEP_CONTROL) != 0;
+    run->phases += (flags & RECORDING_PHASES) != 0;
+    run->memory += (flags & RECORDING_MEMORY) != 0;
     run->rate_changes += rate != run->governor.rate;
     return flags;
 }
@@ -58,7 +67,7 @@ static uint32_t run_step(struct run *run)
 static void run_steps(struct run *run, uint64_t steps)
 {
     run->base_ns = run->cost_ns = run->steps = 0;
-    run->recorded = run->tagged = run->control = 0;
+    run->recorded = run->tagged = run->control = run->phases = run->memory = 0;
     run->rate_changes = 0;
     while (steps-- > 0)
         (void)run_step(run);
@@ -83,7 +92,7 @@ static void the_budget_is_kept_and_used(void **state)
                               .step_ns = JOB_STEP_NS,
                               .detail_ns = shares[i / 4] * JOB_STEP_NS,
                               .factor = factors[i % 4],
-                              .fixed_ns = 0.002 * JOB_STEP_NS};
+                              .phases_ns = 0.002 * JOB_STEP_NS};
 
             run_open(&run, 0.01);
             run_steps(&run, 15000);
@@ -197,19 +206,17 @@ static void auto_goes_on_where_it_was_after_another_level(void **state)
     assert_int_equal(run.governor.rate, rate);
 }
 
-static void where_nothing_fits_ordinary_steps_are_looked_at_now_and_then(void **state)
+static void where_nothing_fits_a_few_steps_are_looked_at_now_and_then(void **state)
 {
     (void)state;
-    struct run run = {.step_ns = JOB_STEP_NS,
-                      .detail_ns = 0.05 * JOB_STEP_NS,
-                      .factor = 1,
-                      .fixed_ns = 0.02 * JOB_STEP_NS};
+    struct run run = {
+        .step_ns = JOB_STEP_NS, .detail_ns = 20 * JOB_STEP_NS, .factor = 1};
 
     run_open(&run, 0.01);
     run_steps(&run, 1000);
-    run_steps(&run, 5000);
+    run_steps(&run, 200000);
     assert_true(run.recorded <= 0);
-    assert_true(run.tagged >= 5 * GOVERNOR_BURST_STEPS);
+    assert_true(run.tagged >= GOVERNOR_BURST_STEPS);
     assert_true(run.tagged * run.detail_ns < 0.001 * run.base_ns);
 }
 
@@ -270,25 +277,101 @@ static void without_a_budget_nothing_is_recorded(void **state)
 static void when_nothing_fits_it_says_so_and_records_nothing(void **state)
 {
     (void)state;
-    struct run run = {.step_ns = JOB_STEP_NS,
-                      .detail_ns = 0.05 * JOB_STEP_NS,
-                      .factor = 1,
-                      .fixed_ns = 0.02 * JOB_STEP_NS};
+    struct run run = {
+        .step_ns = JOB_STEP_NS, .detail_ns = 20 * JOB_STEP_NS, .factor = 1};
     struct governor_report report;
 
     run_open(&run, 0.01);
-    run_steps(&run, 100);
+    run_steps(&run, 1000);
     run_steps(&run, 3000);
     governor_report(&run.governor, &report);
     assert_int_equal(report.state, WIRE_GOVERNOR_NOTHING_FITS);
     assert_int_equal(report.rate, DRAW_RATE_NONE);
     assert_true(run.recorded <= 0);
-    assert_true(fabs(report.fixed_pct - 2) < 0.05);
+    assert_true(report.interval_known);
 
-    /* The user asks for fewer ranges, or gives more: it starts by itself. */
-    run.fixed_ns = 0;
+    /* The user gives more: it starts by itself. */
+    governor_set_budget(&run.governor, 1);
     run_steps(&run, 6000);
     assert_true(run.recorded > 0);
+}
+
+static void what_ordinary_steps_carry_yields_to_the_budget(void **state)
+{
+    (void)state;
+    static const struct {
+        double phases, memory; /* of a step */
+        bool phases_fit, memory_fits;
+    } rows[] = {{0.0005, 0.0005, true, true},
+                {0.0015, 0.03, true, false},
+                {0.05, 0.001, false, false}};
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct run run = {.step_ns = JOB_STEP_NS,
+                          .detail_ns = 0.16 * JOB_STEP_NS,
+                          .factor = 1.3,
+                          .carried_factor = 1.3,
+                          .phases_ns = rows[i].phases * JOB_STEP_NS,
+                          .memory_ns = rows[i].memory * JOB_STEP_NS};
+        struct governor_report report;
+
+        run_open(&run, 0.01);
+        run_steps(&run, 3000);
+        run_steps(&run, 10000);
+        governor_report(&run.governor, &report);
+        assert_true(true_pct(&run) <= 1);
+        assert_true(run.recorded > 30);
+        assert_int_equal(run.phases > 0.5 * run.steps, rows[i].phases_fit);
+        assert_int_equal(run.memory > 0.5 * run.steps, rows[i].memory_fits);
+        assert_true(fabs(report.phases_share - run.phases / run.steps) < 0.02);
+        assert_true(report.low_pct <= 1.1 * true_pct(&run) &&
+                    report.high_pct >= 0.9 * true_pct(&run));
+    }
+}
+
+static void steps_that_become_longer_get_their_phases_back(void **state)
+{
+    (void)state;
+    struct run run = {.step_ns = JOB_STEP_NS,
+                      .detail_ns = 0.1 * JOB_STEP_NS,
+                      .factor = 1,
+                      .phases_ns = 0.02 * JOB_STEP_NS};
+
+    run_open(&run, 0.01);
+    run_steps(&run, 3000);
+    run_steps(&run, 1000);
+    assert_true(run.phases < 0.3 * run.steps);
+    run.step_ns *= 20;
+    run_steps(&run, 3000);
+    run_steps(&run, 1000);
+    assert_true(run.phases > 0.5 * run.steps);
+}
+
+static void a_hundred_steps_are_enough_for_a_first_interval(void **state)
+{
+    (void)state;
+    unsigned covered = 0, measured = 0, runs = 200;
+
+    for (unsigned i = 0; i < runs; i++) {
+        struct run run = {.job = {.kind = JOB_NORMAL, .spread = 0.02, .random = i},
+                          .step_ns = JOB_STEP_NS,
+                          .detail_ns = 0.004 * JOB_STEP_NS,
+                          .factor = 0.5 + 2.5 * (i % 8) / 7,
+                          .carried_factor = 2,
+                          .phases_ns = 0.001 * JOB_STEP_NS};
+        struct governor_report report;
+
+        run_open(&run, 0.01);
+        run.governor.options.seed = i;
+        run_steps(&run, 100);
+        governor_report(&run.governor, &report);
+        assert_true(report.interval_known);
+        measured += run.governor.recorded.result.known;
+        covered +=
+            report.low_pct <= true_pct(&run) && true_pct(&run) <= report.high_pct;
+    }
+    assert_true(covered >= 0.9 * runs);
+    assert_true(measured >= 0.5 * runs);
 }
 
 /* ---- the experiment -----------------------------------------------------------------
@@ -306,7 +389,7 @@ static void the_figure_that_is_shown_agrees_with_the_truth(void **state)
                           .step_ns = JOB_STEP_NS,
                           .detail_ns = 0.02 * JOB_STEP_NS,
                           .factor = 1.3,
-                          .fixed_ns = 0.001 * JOB_STEP_NS};
+                          .phases_ns = 0.001 * JOB_STEP_NS};
         struct governor_report report;
 
         run_open(&run, 0.01);
@@ -390,7 +473,7 @@ static void tagged_steps_enter_neither_the_experiment_nor_the_share(void **state
     assert_true(report.control_steps > 0);
     assert_true(report.recorded_share <= 0);
     assert_true(report.detail_pct <= 0 && report.burst_pct > 0);
-    assert_false(report.interval_known);
+    assert_int_equal(report.state, WIRE_GOVERNOR_MEASURING);
 }
 
 static void a_validation_batch_is_paid_for_and_decides_nothing(void **state)
@@ -407,10 +490,11 @@ static void a_validation_batch_is_paid_for_and_decides_nothing(void **state)
                       &(struct governor_step){.number = UINT64_MAX,
                                               .flags = EVENT_STEP_VALIDATION,
                                               .duration_ns = 5e6,
-                                              .fixed_ns = 1e6});
-    assert_true(run.governor.sums.fixed_ns > before.sums.fixed_ns);
+                                              .phases_ns = 1e6});
+    assert_true(run.governor.sums.bare_ns > before.sums.bare_ns);
     assert_true(fabs(run.governor.typical_ns - before.typical_ns) < 1e-9);
-    assert_int_equal(run.governor.experiment.pairs, before.experiment.pairs);
+    assert_int_equal(run.governor.recorded.experiment.pairs,
+                     before.recorded.experiment.pairs);
     assert_int_equal(governor_next(&run.governor, run.number),
                      governor_next(&before, run.number));
 }
@@ -516,7 +600,7 @@ static void a_request_records_so_many_steps_and_no_control_step(void **state)
     governor_burst(&run.governor, 50);
     run_steps(&run, 600);
     assert_true(run.tagged + run.recorded >= 50 && run.tagged <= 50);
-    assert_true(run.control > 200); /* none of them gave way */
+    assert_true(run.control > 160); /* none of them gave way */
 
     governor_burst(&run.governor, UINT32_MAX);
     assert_int_equal(run.governor.burst_left, GOVERNOR_BURST_STEPS_MAX);
@@ -533,10 +617,10 @@ static void a_fixed_level_records_every_step_and_has_no_control_group(void **sta
         uint32_t flags;
     } rows[] = {
         {WIRE_LEVEL_OFF, 0},
-        {WIRE_LEVEL_PHASES, 0},
-        {WIRE_LEVEL_OPS, EVENT_STEP_OPS},
-        {WIRE_LEVEL_KERNELS, EVENT_STEP_KERNELS},
-        {WIRE_LEVEL_ALL, DETAIL},
+        {WIRE_LEVEL_PHASES, CARRIED},
+        {WIRE_LEVEL_OPS, CARRIED | EVENT_STEP_OPS},
+        {WIRE_LEVEL_KERNELS, CARRIED | EVENT_STEP_KERNELS},
+        {WIRE_LEVEL_ALL, CARRIED | DETAIL},
     };
 
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -552,7 +636,7 @@ static void a_fixed_level_records_every_step_and_has_no_control_group(void **sta
         governor_report(&run.governor, &report);
         assert_int_equal(report.state, WIRE_GOVERNOR_FIXED);
         assert_false(report.interval_known);
-        double due_pct = rows[i].flags ? 100 * 0.1 / 1.1 : 0;
+        double due_pct = rows[i].flags & DETAIL ? 100 * 0.1 / 1.1 : 0;
         assert_true(fabs(report.measured_pct - due_pct) < 0.2);
     }
 }
@@ -625,11 +709,14 @@ int main(void)
         cmocka_unit_test(the_first_steps_are_not_held_against_those_that_follow),
         cmocka_unit_test(a_burst_of_noise_does_not_lower_the_rate_for_long),
         cmocka_unit_test(auto_goes_on_where_it_was_after_another_level),
-        cmocka_unit_test(where_nothing_fits_ordinary_steps_are_looked_at_now_and_then),
+        cmocka_unit_test(where_nothing_fits_a_few_steps_are_looked_at_now_and_then),
         cmocka_unit_test(the_first_step_of_a_stretch_is_not_compared),
         cmocka_unit_test(a_smaller_budget_is_obeyed_at_once_and_a_larger_one_used),
         cmocka_unit_test(without_a_budget_nothing_is_recorded),
         cmocka_unit_test(when_nothing_fits_it_says_so_and_records_nothing),
+        cmocka_unit_test(what_ordinary_steps_carry_yields_to_the_budget),
+        cmocka_unit_test(steps_that_become_longer_get_their_phases_back),
+        cmocka_unit_test(a_hundred_steps_are_enough_for_a_first_interval),
         cmocka_unit_test(the_figure_that_is_shown_agrees_with_the_truth),
         cmocka_unit_test(the_cost_of_a_recorded_step_is_found_at_every_rate),
         cmocka_unit_test(the_steps_that_are_still_needed_are_about_those_it_takes),

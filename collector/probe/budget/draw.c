@@ -1,7 +1,8 @@
 #include "probe/budget/draw.h"
 
-#define CONTROL_SHARE_LAST (1.0 / 50)
-#define HASH_RANGE         18446744073709551616.0 /* 2^64 */
+#define CONTROL_SHARE_FIRST (1.0 / 3)
+#define CONTROL_SHARE_LAST  (1.0 / 50)
+#define HASH_RANGE          18446744073709551616.0 /* 2^64 */
 
 /* The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the input
  * changes every bit of the output with probability 1/2. */
@@ -29,10 +30,10 @@ double draw_control_share(uint64_t block)
 {
     if (block < DRAW_FIRST_BLOCKS)
         return 0;
-    if (block < DRAW_EQUAL_BLOCKS)
-        return 0.5;
+    if (block < DRAW_EARLY_BLOCKS)
+        return CONTROL_SHARE_FIRST;
 
-    double share = 0.5 * DRAW_EQUAL_BLOCKS / (double)block;
+    double share = CONTROL_SHARE_FIRST * DRAW_EARLY_BLOCKS / (double)block;
 
     return share > CONTROL_SHARE_LAST ? share : CONTROL_SHARE_LAST;
 }

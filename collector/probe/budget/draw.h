@@ -5,11 +5,11 @@
  *
  *     0                1/4             1/2                   1 - c            2^64
  *     ├── rate 1/4 ─────┤               │                      ├── control ─────┤
- *     ├── rate 1/2 ─────────────────────┤                      │  nobody records │
+ *     ├── rate 1/2 ─────────────────────┤                      │ all ranks bare  │
  *     ├── rate 1 ──────────────────────────────────────────────┤
  *
- * A rank at rate 1/4 records a subset of what a rank at 1/2 records, and in a control
- * block nobody records at all, whatever the rates.
+ * A rank at rate 1/4 records a subset of what a rank at 1/2 records, and control blocks
+ * run bare on every rank, whatever the rates.
  *
  * Why blocks: the detail of one step may slow the next one (caches, a GPU that runs
  * behind). The first step of a block carries what the block before left behind, so it
@@ -44,11 +44,12 @@ uint64_t draw_seed(const char *const *texts, size_t count);
 enum draw_arm draw_arm(uint64_t seed, uint64_t block, unsigned rate);
 
 /* Share of control blocks around `block`, 0 to 1: none in the first DRAW_FIRST_BLOCKS,
- * then one half, which makes the interval narrow soonest (two arms of equal size), then
- * falling as 1/block from DRAW_EQUAL_BLOCKS on, until it stays at 1 in 50. */
+ * then one third (one half would narrow the interval by an eighth more, and leave half of
+ * the steps without phases), then falling as 1/block from DRAW_EARLY_BLOCKS on, until it
+ * stays at 1 in 50. */
 double draw_control_share(uint64_t block);
 #define DRAW_FIRST_BLOCKS 4u /* warm-up: compilation, first allocations */
-#define DRAW_EQUAL_BLOCKS 200u
+#define DRAW_EARLY_BLOCKS 200u
 
 /* Share of blocks that are recorded at 1/2^rate around `block`, 0 to 1. */
 double draw_recorded_share(uint64_t block, unsigned rate);

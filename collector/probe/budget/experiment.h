@@ -1,4 +1,5 @@
-/* What detail costs, measured in the user's own job: recorded against control steps.
+/* What watching costs, measured in the user's own job: recorded steps, or ordinary ones,
+ * against bare control steps.
  *
  * The datum is a pair, a recorded block and the control block nearest to it in time:
  *
@@ -25,11 +26,11 @@
  *
  *     h = 2.0 s sqrt(2 / ((L - 1) n)),     n = 8.2 (s / h)^2 / (L - 1)
  *
- * For a job that starts at rate 1 with L = 3 (a pair in 11 steps as long as both arms
- * have half of the blocks, later in 150), h = 1 % of a step takes
+ * For a job that starts at rate 1 with L = 3 (a pair in 13 steps as long as a
+ * third of the blocks is bare, later in 150), h = 1 % of a step takes
  *     s, % of a step     1      3      5      10      20
  *     pairs              12     37     102    410     1,640
- *     steps              160    400    1,150  24,000  230,000
+ *     steps              160    460    1,550  37,000  230,000
  * At rate 1/2^k the cost counts 1/2^k, so an h that is 2^k times wider does, and the
  * pairs are divided by 4^k, never below EXPERIMENT_PAIRS_MIN.
  *
@@ -44,7 +45,7 @@
 
 #include "probe/budget/draw.h"
 
-#define EXPERIMENT_PAIRS_MIN 12u  /* below, the interval's coverage is not known */
+#define EXPERIMENT_PAIRS_MIN 6u   /* below, no interval covers 95 % */
 #define EXPERIMENT_BATCH     256u /* 2 KiB; Student's t is within 1 % of normal */
 
 /* The mean step of one block, as far as it is compared. Only blocks that could have
@@ -52,7 +53,7 @@
 struct experiment_unit {
     enum draw_arm arm;   /* DRAW_IDLE is ignored */
     double step_ns;      /* mean duration of its compared steps */
-    double predicted_ns; /* recorded: mean calibrated cost of the detail of a step */
+    double predicted_ns; /* recorded: mean calibrated cost of a step */
 };
 
 struct experiment {
@@ -75,7 +76,7 @@ struct experiment_result {
     double low_ns;    /* 95 % interval */
     double high_ns;
     double error_ns;     /* standard error */
-    double predicted_ns; /* mean calibrated cost of the detail of the recorded steps */
+    double predicted_ns; /* mean calibrated cost of the recorded steps */
     double pairs;        /* behind the estimate, faded ones in part */
 };
 

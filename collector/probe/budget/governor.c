@@ -2,25 +2,30 @@
 
 #define DETAIL     ((uint32_t)(EVENT_STEP_OPS | EVENT_STEP_KERNELS))
 #define SUM_STEPS  2048.0 /* sums are halved here */
-#define SAFETY     2.0    /* real over calibrated cost, until measured; 0.9-1.6 seen */
-#define FACTOR_MIN 0.1    /* below, an interval is luck: recording is never free */
-#define WIDE       0.25   /* of the budget: half an interval that decides nothing */
-#define FEW_PAIRS  64.0   /* below, a burst of noise must not pass for a cost: */
+#define CARRIED    ((uint32_t)(RECORDING_PHASES | RECORDING_MEMORY))
+#define SAFETY     2.0 /* real over calibrated cost, until measured; 0.9-1.6 seen */
+#define FACTOR_MIN 0.1 /* below, an interval is luck: recording is never free */
+#define TIMED_SHARE                                                                    \
+    (1.0 / 3)          /* of what marks are reckoned to cost: seen by the clock */
+#define WIDE      0.25 /* of the budget: half an interval that decides nothing */
+#define FEW_PAIRS 64.0 /* below, a burst of noise must not pass for a cost: */
 #define UNLIKELY_WIDTHS                                                                \
     1.7 /* of half an interval, 1 in 1,000, for it is looked at after every pair */
-#define ROOM          0.8 /* of the budget: a rung up must stay below */
-#define HOLD_BLOCKS   8u  /* before a rung up: what came before has shown */
-#define HOLD_MAX      8192u
-#define BURST_SHARE   0.1  /* of the budget, for slow steps */
+#define ROOM        0.8 /* of the budget: a rung up must stay below */
+#define HOLD_BLOCKS 8u  /* before a rung up: what came before has shown */
+#define HOLD_MAX    8192u
+#define BURST_SHARE 0.1 /* of the budget, for slow steps */
+#define ORDINARY_SHARE                                                                 \
+    0.5 /* of the budget, for what steps carry that are not recorded */
 #define SLOW_SPREADS  8.0  /* beyond typical: 6 standard deviations of a normal job */
 #define SLOW_SHARE    1.3  /* of typical, at least */
 #define SLOW_STEPS    64u  /* that a step is compared with */
 #define CLIP_SPREADS  4.0  /* a stall moves what is typical by no more */
 #define TYPICAL_STEPS 16.0 /* memory of what is typical */
 #define STALL_MEAN_MAX                                                                 \
-    2.0                  /* mean step over typical that the budget is reckoned with    \
+    2.0                /* mean step over typical that the budget is reckoned with    \
                           */
-#define DETAIL_STEPS 8.0 /* memory of what a recorded step costs */
+#define COST_STEPS 8.0 /* memory of what a step costs */
 
 static double min_of(double a, double b)
 {
@@ -42,22 +47,29 @@ void governor_init(struct governor *governor, const struct governor_options *opt
     };
     if (governor->options.block_steps == 0)
         governor->options.block_steps = DRAW_BLOCK_STEPS;
+    governor->ordinary_flags = CARRIED;
     governor_set_budget(governor, options->budget);
-    experiment_init(&governor->experiment);
 }
 
 uint32_t governor_level_flags(enum wire_level level)
 {
     switch (level) {
-    case WIRE_LEVEL_OPS:
-        return EVENT_STEP_OPS;
-    case WIRE_LEVEL_KERNELS:
-        return EVENT_STEP_KERNELS;
-    case WIRE_LEVEL_ALL:
-        return DETAIL;
-    default:
+    case WIRE_LEVEL_OFF:
         return 0;
+    case WIRE_LEVEL_OPS:
+        return CARRIED | EVENT_STEP_OPS;
+    case WIRE_LEVEL_KERNELS:
+        return CARRIED | EVENT_STEP_KERNELS;
+    case WIRE_LEVEL_ALL:
+        return CARRIED | DETAIL;
+    default:
+        return CARRIED;
     }
+}
+
+static void cost_forget(struct governor_cost *cost)
+{
+    *cost = (struct governor_cost){.result_pairs = 0};
 }
 
 void governor_set_sources(struct governor *governor, uint32_t sources)
@@ -66,12 +78,10 @@ void governor_set_sources(struct governor *governor, uint32_t sources)
     if (sources == governor->sources)
         return;
     governor->sources = sources;
-    governor->recorded_detail_ns = 0;
+    governor->recorded_ns = 0;
     governor->rate = DRAW_RATE_NONE;
     governor->spoiled = true;
-    governor->result = (struct experiment_result){.known = false};
-    governor->result_pairs = 0;
-    experiment_init(&governor->experiment);
+    cost_forget(&governor->recorded);
     governor->changed_block = 0;
     governor->learn_left = GOVERNOR_LEARN_STEPS;
     governor->show_left = GOVERNOR_SHOW_STEPS;
@@ -107,30 +117,46 @@ void governor_burst(struct governor *governor, uint32_t steps)
 
 /* ---- what ended ---------------------------------------------------------------- */
 
+static void sums_halve(struct governor_sums *sums)
+{
+    sums->steps /= 2;
+    sums->recorded_steps /= 2;
+    sums->phase_steps /= 2;
+    sums->time_ns /= 2;
+    sums->bare_ns /= 2;
+    sums->ordinary_ns /= 2;
+    sums->recorded_ns /= 2;
+    sums->burst_ns /= 2;
+    sums->detail_ns /= 2;
+    sums->start_ns /= 2;
+}
+
+static double cost_of(const struct governor_step *step)
+{
+    return step->phases_ns + step->memory_ns + step->detail_ns;
+}
+
 static void sums_add(struct governor *governor, const struct governor_step *step)
 {
     struct governor_sums *sums = &governor->sums;
     bool validation = (step->flags & EVENT_STEP_VALIDATION) != 0;
     bool tagged = (step->flags & (EVENT_STEP_TAGGED | EVENT_STEP_WINDOW)) != 0;
-    bool recorded = (step->flags & DETAIL) != 0 && !tagged && !validation;
+    bool recorded = (step->flags & DETAIL) != 0 && !tagged;
+    bool phases = (step->flags & RECORDING_PHASES) != 0;
 
-    if (sums->steps >= SUM_STEPS) {
-        sums->steps /= 2;
-        sums->recorded_steps /= 2;
-        sums->time_ns /= 2;
-        sums->fixed_ns /= 2;
-        sums->detail_ns /= 2;
-        sums->burst_ns /= 2;
-        sums->start_ns /= 2;
-    }
+    if (sums->steps >= SUM_STEPS)
+        sums_halve(sums);
     sums->steps += validation ? 0 : 1;
-    sums->recorded_steps += recorded ? 1 : 0;
+    sums->recorded_steps += recorded && !validation ? 1 : 0;
+    sums->phase_steps += phases && !validation ? 1 : 0;
     sums->time_ns += step->duration_ns;
-    sums->fixed_ns += step->fixed_ns;
-    sums->detail_ns += tagged ? 0 : step->detail_ns;
-    sums->burst_ns += tagged ? step->detail_ns : 0;
+    *(tagged     ? &sums->burst_ns
+      : recorded ? &sums->recorded_ns
+      : phases   ? &sums->ordinary_ns
+                 : &sums->bare_ns) += cost_of(step);
+    sums->detail_ns += recorded ? step->detail_ns : 0;
     sums->start_ns +=
-        tagged && step->number == governor->start_step ? step->detail_ns : 0;
+        tagged && step->number == governor->start_step ? cost_of(step) : 0;
 }
 
 /* Typical step and spread without a memory of steps: each moves them, a stall by no
@@ -159,7 +185,7 @@ static void typical_add(struct governor *governor, double duration_ns)
  * 50th step is slow by design does not spend the budget on the steps after it. */
 static void slow_step_check(struct governor *governor, double duration_ns)
 {
-    double burst_ns = GOVERNOR_BURST_STEPS * SAFETY * governor->recorded_detail_ns;
+    double burst_ns = GOVERNOR_BURST_STEPS * SAFETY * governor->recorded_ns;
     double slow_ns =
         governor->typical_ns + max_of(SLOW_SPREADS * governor->spread_ns,
                                       (SLOW_SHARE - 1) * governor->typical_ns);
@@ -177,41 +203,58 @@ static void slow_step_check(struct governor *governor, double duration_ns)
     governor->burst_left = GOVERNOR_BURST_STEPS;
 }
 
+static void compare(struct governor_cost *cost, const struct experiment_unit *unit)
+{
+    experiment_add(&cost->experiment, unit);
+    if (cost->experiment.pairs == cost->result_pairs)
+        return;
+    cost->result_pairs = cost->experiment.pairs;
+    experiment_result(&cost->experiment, &cost->result);
+}
+
+/* A whole block was as drawn: a bare one is the control of both other kinds. */
+static void block_compare(struct governor *governor)
+{
+    struct experiment_unit unit = {
+        .arm = governor->block_flags & RECORDING_PHASES ? DRAW_RECORDED : DRAW_CONTROL,
+        .step_ns = governor->block_sum_ns / governor->compared,
+        .predicted_ns = governor->block_predicted_ns / governor->compared,
+    };
+    bool recorded = (governor->block_flags & DETAIL) != 0;
+
+    if (recorded || unit.arm == DRAW_CONTROL)
+        compare(&governor->recorded, &unit);
+    if (!recorded)
+        compare(&governor->ordinary, &unit);
+}
+
 /* A block's first step carries what the block before left behind: not compared. */
 static void block_add(struct governor *governor, const struct governor_step *step)
 {
     uint32_t length = governor->options.block_steps;
     uint32_t position = (uint32_t)(step->number % length);
-    uint32_t due = governor->arm == DRAW_RECORDED  ? governor->sources
-                   : governor->arm == DRAW_CONTROL ? (uint32_t)EVENT_STEP_CONTROL
-                                                   : 0;
-    uint32_t is = step->flags & (DETAIL | EVENT_STEP_TAGGED | EVENT_STEP_CONTROL);
+    uint32_t is =
+        step->flags & (DETAIL | CARRIED | EVENT_STEP_TAGGED | EVENT_STEP_CONTROL);
 
     /* FIRST: compilation, warm-up, or a boundary that was known too late. WINDOW: what
      * torch.profiler takes has nothing to do with us. */
-    if (step->number / length != governor->block || is != due ||
+    if (step->number / length != governor->block || is != governor->block_flags ||
         (step->flags & (EVENT_STEP_FIRST | EVENT_STEP_WINDOW)) != 0)
         governor->spoiled = true;
     if (position > 0 || length == 1) {
         governor->block_sum_ns += step->duration_ns;
-        governor->block_predicted_ns += step->detail_ns;
+        governor->block_predicted_ns += cost_of(step);
         governor->compared++;
     }
-    if (position < length - 1 || governor->spoiled ||
-        governor->compared != (length > 1 ? length - 1 : 1) ||
-        !(draw_control_share(governor->block) > 0))
-        return;
-    experiment_add(
-        &governor->experiment,
-        &(struct experiment_unit){
-            .arm = governor->arm,
-            .step_ns = governor->block_sum_ns / governor->compared,
-            .predicted_ns = governor->block_predicted_ns / governor->compared,
-        });
-    if (governor->experiment.pairs != governor->result_pairs) {
-        governor->result_pairs = governor->experiment.pairs;
-        experiment_result(&governor->experiment, &governor->result);
-    }
+    if (position == length - 1 && !governor->spoiled &&
+        governor->compared == (length > 1 ? length - 1 : 1) &&
+        draw_control_share(governor->block) > 0)
+        block_compare(governor);
+}
+
+static void follow(double *mean_ns, double ns)
+{
+    *mean_ns += *mean_ns > 0 ? (ns - *mean_ns) / COST_STEPS : max_of(ns, 1);
 }
 
 void governor_step_end(struct governor *governor, const struct governor_step *step)
@@ -219,12 +262,12 @@ void governor_step_end(struct governor *governor, const struct governor_step *st
     sums_add(governor, step);
     if (step->flags & EVENT_STEP_VALIDATION)
         return;
-    if (step->flags & DETAIL) {
-        double *detail_ns = &governor->recorded_detail_ns;
-
-        *detail_ns += *detail_ns > 0 ? (step->detail_ns - *detail_ns) / DETAIL_STEPS
-                                     : max_of(step->detail_ns, 1);
-    }
+    if (step->flags & RECORDING_PHASES)
+        follow(&governor->phases_ns, step->phases_ns);
+    if (step->flags & RECORDING_MEMORY)
+        follow(&governor->memory_ns, step->memory_ns);
+    if (step->flags & DETAIL)
+        follow(&governor->recorded_ns, cost_of(step));
     governor->show_left_ns -= step->duration_ns;
     /* What a deep window takes was asked for: it is neither slow nor typical. */
     if (!(step->flags & EVENT_STEP_WINDOW) &&
@@ -246,12 +289,10 @@ double governor_mean_step_ns(const struct governor *governor)
     return max_of(1, min_of(mean_ns, STALL_MEAN_MAX * governor->typical_ns));
 }
 
-/* Real cost of detail over its calibrated cost, on the safe side, at a rate that
- * records `share` of the steps. */
-static double factor_bound(const struct governor *governor, double share)
+/* Real cost over the calibrated one, on the safe side, of steps that are `share` of all. */
+static double factor_bound(const struct governor *governor,
+                           const struct experiment_result *result, double share)
 {
-    const struct experiment_result *result = &governor->result;
-
     if (!result->known || !(result->predicted_ns > 0))
         return SAFETY;
 
@@ -266,14 +307,78 @@ static double factor_bound(const struct governor *governor, double share)
     return max_of(FACTOR_MIN, wide ? min_of(high, max_of(SAFETY, low)) : high);
 }
 
-/* Upper bound of what detail costs at a rate, as a share of time. */
+static double ordinary_share(const struct governor *governor, unsigned rate)
+{
+    return 1 - draw_control_share(governor->block) -
+           draw_recorded_share(governor->block, rate);
+}
+
+/* Upper bound of what an ordinary step costs that carries `flags`. */
+static double ordinary_bound_ns(const struct governor *governor, uint32_t flags)
+{
+    bool memory = (flags & RECORDING_MEMORY) != 0;
+    double ns = governor->phases_ns + (memory ? governor->memory_ns : 0);
+    double factor = governor->left_factor[memory];
+
+    if (flags == 0)
+        return 0;
+    if (flags == governor->ordinary_flags)
+        factor =
+            max_of(TIMED_SHARE, factor_bound(governor, &governor->ordinary.result,
+                                             ordinary_share(governor, governor->rate)));
+    return ns * (factor > 0 ? factor : SAFETY);
+}
+
+/* Upper bound of what recorded and ordinary steps cost at a rate, as a share of time. */
 static double cost_bound(const struct governor *governor, unsigned rate)
 {
     double share = draw_recorded_share(governor->block, rate);
+    double recorded_ns = governor->recorded_ns *
+                         factor_bound(governor, &governor->recorded.result, share);
 
-    return factor_bound(governor, share) * share * governor->recorded_detail_ns /
+    return (share * recorded_ns +
+            ordinary_share(governor, rate) *
+                ordinary_bound_ns(governor, governor->ordinary_flags)) /
            governor_mean_step_ns(governor);
 }
+
+/* ---- what ordinary steps carry --------------------------------------------------- */
+
+static void ordinary_set(struct governor *governor, uint32_t flags)
+{
+    bool memory = (governor->ordinary_flags & RECORDING_MEMORY) != 0;
+
+    if (flags < governor->ordinary_flags)
+        governor->left_factor[memory] =
+            factor_bound(governor, &governor->ordinary.result,
+                         ordinary_share(governor, governor->rate));
+    governor->ordinary_flags = flags;
+    governor->ordinary_block = governor->block;
+    cost_forget(&governor->ordinary);
+}
+
+/* As much as half of the budget allows; more than now only after a while, and with room. */
+static void ordinary_adapt(struct governor *governor)
+{
+    static const uint32_t rows[] = {RECORDING_PHASES | RECORDING_MEMORY,
+                                    RECORDING_PHASES, 0};
+    double allowed_ns =
+        ORDINARY_SHARE * governor->options.budget * governor_mean_step_ns(governor);
+    bool waited = governor->block >= governor->ordinary_block + HOLD_BLOCKS;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        bool more = rows[i] > governor->ordinary_flags;
+        double bound_ns = ordinary_bound_ns(governor, rows[i]);
+
+        if ((more && !waited) || bound_ns > (more ? ROOM : 1) * allowed_ns)
+            continue;
+        if (rows[i] != governor->ordinary_flags)
+            ordinary_set(governor, rows[i]);
+        return;
+    }
+}
+
+/* ---- how many are recorded ------------------------------------------------------- */
 
 static void rate_set(struct governor *governor, unsigned rate)
 {
@@ -286,7 +391,8 @@ static void rate_set(struct governor *governor, unsigned rate)
         governor->hold_blocks *= 4;
     governor->stepped_up = up && governor->rate != DRAW_RATE_NONE;
     governor->changed_block = governor->block;
-    governor->changed_error_ns = governor->result.known ? governor->result.error_ns : 0;
+    governor->changed_error_ns =
+        governor->recorded.result.known ? governor->recorded.result.error_ns : 0;
     governor->rate = rate;
 }
 
@@ -295,8 +401,8 @@ static void rate_set(struct governor *governor, unsigned rate)
 static bool waited(const struct governor *governor)
 {
     uint64_t blocks = governor->block - governor->changed_block;
-    bool narrower = governor->result.known &&
-                    2 * governor->result.error_ns < governor->changed_error_ns;
+    const struct experiment_result *result = &governor->recorded.result;
+    bool narrower = result->known && 2 * result->error_ns < governor->changed_error_ns;
 
     return blocks >= governor->hold_blocks || (narrower && blocks >= HOLD_BLOCKS);
 }
@@ -308,13 +414,13 @@ static void rate_adapt(struct governor *governor)
 
     bool young = governor->steps_seen < SLOW_STEPS;
 
-    if (!(governor->recorded_detail_ns > 0) || !(sums->time_ns > 0))
+    if (!(governor->recorded_ns > 0) || !(sums->time_ns > 0))
         return; /* nothing was recorded yet: its cost is not known */
     if (sums->steps < SLOW_STEPS && !young)
         return; /* the level has just changed: what the last rate was is still good */
 
     /* What the first steps cost is shown, but not held against the next thousand. */
-    double spent = (sums->fixed_ns + sums->burst_ns - sums->start_ns) / sums->time_ns;
+    double spent = (sums->bare_ns + sums->burst_ns - sums->start_ns) / sums->time_ns;
     double left = governor->options.budget - spent;
 
     while (rate <= DRAW_RATE_LAST && cost_bound(governor, rate) > left)
@@ -343,23 +449,34 @@ static void block_start(struct governor *governor, uint64_t number)
     governor->block_sum_ns = 0;
     governor->block_predicted_ns = 0;
     governor->spoiled = number % length != 0;
+    ordinary_adapt(governor);
     rate_adapt(governor);
-    governor->arm = draw_arm(governor->options.seed, governor->block, governor->rate);
+    switch (draw_arm(governor->options.seed, governor->block, governor->rate)) {
+    case DRAW_CONTROL:
+        governor->block_flags = EVENT_STEP_CONTROL;
+        break;
+    case DRAW_RECORDED:
+        governor->block_flags = governor->sources | CARRIED;
+        break;
+    default:
+        governor->block_flags = governor->ordinary_flags;
+        break;
+    }
 }
 
 uint32_t governor_next(struct governor *governor, uint64_t number)
 {
     bool automatic = governor->options.level == WIRE_LEVEL_AUTO;
-    uint32_t flags = governor->sources & governor_level_flags(governor->options.level);
+    uint32_t flags =
+        governor_level_flags(governor->options.level) & (governor->sources | CARRIED);
     uint32_t *left = &governor->burst_left;
 
     if (automatic) {
         if (number / governor->options.block_steps != governor->block)
             block_start(governor, number);
-        if (governor->arm == DRAW_CONTROL)
-            return EVENT_STEP_CONTROL;
-        if (governor->arm == DRAW_RECORDED)
-            flags = governor->sources;
+        flags = governor->block_flags;
+        if (flags & EVENT_STEP_CONTROL)
+            return flags;
         if (governor->options.budget > 0 && governor->burst_left == 0)
             left = governor->learn_left > 0     ? &governor->learn_left
                    : governor->show_left_ns > 0 ? &governor->show_left
@@ -370,5 +487,7 @@ uint32_t governor_next(struct governor *governor, uint64_t number)
     (*left)--;
     if (left != &governor->burst_left)
         governor->start_step = number;
-    return flags == governor->sources ? flags : governor->sources | EVENT_STEP_TAGGED;
+    return (flags & DETAIL) == governor->sources
+               ? flags
+               : governor->sources | CARRIED | EVENT_STEP_TAGGED;
 }

@@ -9,19 +9,22 @@
 #include "probe/torch/observer.h"
 #include "probe/torch/python.h"
 
-/* A named range of torch with an observer over the same without one: the least of many
- * repetitions, 235 ns. */
-#define RANGE_COST_PS 240000u
-
 static void step_ending(const struct probe_step *step)
 {
     probe_capability_events(WIRE_SOURCE_PYTHON, torch_python_calls(), step->end);
     torch_memory_sample(step);
 }
 
+static void recording_changed(uint32_t recording)
+{
+    torch_observer_record(recording);
+    torch_memory_record(recording);
+    torch_graph_record(recording);
+}
+
 static const struct probe_hooks hooks = {
     .step_ending = step_ending,
-    .recording_changed = torch_observer_record,
+    .recording_changed = recording_changed,
 };
 
 static uint32_t hooked_pid; /* the process whose step boundaries call us */
@@ -55,7 +58,6 @@ int torch_attach_end(void)
                          "at::addGlobalCallback, FUNCTION and BACKWARD scopes");
         probe_capability(WIRE_SOURCE_RANGES, WIRE_STATE_ACTIVE, NULL,
                          "at::addGlobalCallback, USER scope");
-        probe_capability_cost(WIRE_SOURCE_RANGES, RANGE_COST_PS);
     }
     torch_memory_attach();
     torch_graph_attach();
@@ -63,6 +65,6 @@ int torch_attach_end(void)
     /* A forked child that records starts without hooks. */
     if (hooked_pid != probe->pid && probe_hooks_add(&hooks))
         hooked_pid = probe->pid;
-    torch_observer_record(probe_recording());
+    recording_changed(probe_recording());
     return error;
 }

@@ -31,6 +31,7 @@ static uint64_t counted_next_number(void)
     return number;
 }
 
+static struct torch_places places;
 static const struct torch_slot slots[] = {
     {"_ZN2at15sequence_number17get_and_incrementEv",
      (void (*)(void))counted_next_number},
@@ -47,11 +48,18 @@ void torch_graph_attach(void)
     if (grad != NULL && next != NULL) {
         memcpy(&is_grad_enabled, &grad, sizeof(grad));
         memcpy(&next_number, &next, sizeof(next));
-        if (torch_slots_replace("libtorch_cpu.so", slots, 1) > 0 &&
-            torch_slots_replace("libtorch_python.so", slots, 1) > 0)
+        if (torch_slots_replace("libtorch_cpu.so", slots, 1, &places) > 0 &&
+            torch_slots_replace("libtorch_python.so", slots, 1, &places) > 0)
             return;
     }
     probe_capability(WIRE_SOURCE_PHASES, WIRE_STATE_UNAVAILABLE,
                      "nothing had a phase yet",
                      "forward is not known: this torch does not tell where it begins");
+}
+
+void torch_graph_record(uint32_t recording)
+{
+    bool needed = probe_graph.needed || (recording & RECORDING_PHASES) != 0;
+
+    torch_slots_switch(&places, needed);
 }

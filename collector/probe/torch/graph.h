@@ -3,7 +3,12 @@
 #ifndef PROBE_TORCH_GRAPH_H
 #define PROBE_TORCH_GRAPH_H
 
-/* Stands in these slots from now on. A nanosecond or two a node, in every step. */
+#include <stdint.h>
+
+/* Takes the slots. Once per process, at attach; takes the loader's lock. */
 void torch_graph_attach(void);
+
+/* Nodes are counted, or the slots are torch's own: at a step boundary. */
+void torch_graph_record(uint32_t recording);
 
 #endif

@@ -127,30 +127,57 @@ static bool sealed(const struct dl_phdr_info *info, uintptr_t slot)
     return false;
 }
 
-static int write_slot(const struct dl_phdr_info *info, uintptr_t slot,
-                      void (*value)(void))
-{
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    void *start = (void *)(slot & ~(page - 1));
-    bool protect = sealed(info, slot);
-
-    if (protect && mprotect(start, page, PROT_READ | PROT_WRITE) != 0)
-        return -errno;
-    /* Other threads call through the slot meanwhile: they get the old function or the
-     * new one, never half of each. No partner: both functions do the same. */
-    atomic_store_explicit((_Atomic uintptr_t *)slot, (uintptr_t)value,
-                          memory_order_relaxed);
-    if (protect && mprotect(start, page, PROT_READ) != 0)
-        return -errno;
-    return 0;
-}
-
 struct replacement {
     const char *prefix;
     const struct torch_slot *slots;
     int count;
-    int found; /* slots, or a negative errno */
+    struct torch_places *places; /* NULL: never switched back */
+    int found;                   /* slots, or a negative errno */
 };
+
+/* Another attach, of a forked child, finds them listed. False without room. */
+static bool list(struct torch_places *places, _Atomic uintptr_t *slot, uintptr_t ours)
+{
+    for (uint32_t i = 0; i < places->count; i++)
+        if (places->at[i].slot == slot)
+            return true;
+    if (places->count == TORCH_PLACES_MAX)
+        return false;
+    places->at[places->count].slot = slot;
+    places->at[places->count].own = atomic_load_explicit(slot, memory_order_relaxed);
+    places->at[places->count].ours = ours;
+    places->count++;
+    return true;
+}
+
+static int write_slot(const struct dl_phdr_info *info, uintptr_t address,
+                      void (*value)(void), struct torch_places *places)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    void *start = (void *)(address & ~(page - 1));
+    _Atomic uintptr_t *slot = (_Atomic uintptr_t *)address;
+    bool protect = sealed(info, address);
+
+    if (protect && mprotect(start, page, PROT_READ | PROT_WRITE) != 0)
+        return -errno;
+    if (places != NULL && !list(places, slot, (uintptr_t)value))
+        return -ENOSPC;
+    /* Other threads call through the slot meanwhile: they get the old function or the
+     * new one, never half of each. No partner: both functions do the same. */
+    atomic_store_explicit(slot, (uintptr_t)value, memory_order_relaxed);
+    if (places == NULL && protect && mprotect(start, page, PROT_READ) != 0)
+        return -errno;
+    return 0;
+}
+
+void torch_slots_switch(const struct torch_places *places, bool ours)
+{
+    /* Relaxed: as in write_slot(). */
+    for (uint32_t i = 0; i < places->count; i++)
+        atomic_store_explicit(places->at[i].slot,
+                              ours ? places->at[i].ours : places->at[i].own,
+                              memory_order_relaxed);
+}
 
 /* The index of the task's slot that is called `symbol`, else -1. */
 static int wanted(const struct replacement *task, const char *symbol)
@@ -180,7 +207,8 @@ static int replace_in(const struct dl_phdr_info *info, const struct relocations 
         int error = 0;
 
         if (value != NULL)
-            error = write_slot(info, info->dlpi_addr + rela->r_offset, value);
+            error =
+                write_slot(info, info->dlpi_addr + rela->r_offset, value, task->places);
         if (error != 0)
             return error;
         task->found++;
@@ -211,9 +239,11 @@ static int replace_slots(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
-int torch_slots_replace(const char *prefix, const struct torch_slot *slots, int count)
+int torch_slots_replace(const char *prefix, const struct torch_slot *slots, int count,
+                        struct torch_places *places)
 {
-    struct replacement task = {.prefix = prefix, .slots = slots, .count = count};
+    struct replacement task = {
+        .prefix = prefix, .slots = slots, .count = count, .places = places};
 
     dl_iterate_phdr(replace_slots, &task);
     return task.found;

@@ -38,7 +38,10 @@ struct totals {
 static struct totals devices[DEVICES]; /* [0] is the host */
 
 /* The functions behind the slots: written once, before the slots. */
-static bool host_counted;    /* all slots of the host's allocator lead here */
+static struct torch_places host_places, device_places;
+static bool host_counted; /* all slots of the host's allocator lead here */
+static bool counting;     /* the slots lead here; step boundaries come one at a time */
+static bool host_missed;  /* some of its calls since attach were not counted */
 static bool devices_watched; /* some of accelerators' do */
 static bool failures_watched;
 static void *(*alloc_cpu)(size_t bytes);
@@ -98,8 +101,6 @@ static NEVER_INLINE void write_event(uint16_t device, int64_t bytes, int64_t all
 static void changed(struct totals *totals, uint16_t device, int64_t bytes,
                     int64_t allocated)
 {
-    if (UNLIKELY(probe_is_silent()))
-        return;
     count(totals, bytes, allocated);
     if (UNLIKELY((probe_recording() & EVENT_STEP_OPS) != 0))
         write_event(device, bytes, allocated);
@@ -300,14 +301,17 @@ static uint32_t sample_segments(struct totals *totals, uint16_t device,
     return 1;
 }
 
-/* Returns the calls of the allocator since the last sample. `flags`: EVENT_MEMORY_FAILED
- * or 0. */
+/* Returns the calls of the allocator since the last sample. `flags`: EVENT_MEMORY_FAILED,
+ * EVENT_MEMORY_PARTIAL or 0. */
 static uint64_t sample(struct totals *totals, uint16_t device, uint64_t now,
                        uint32_t flags)
 {
     int64_t allocated = atomic_load_explicit(&totals->allocated, memory_order_relaxed);
     int64_t peak =
         atomic_exchange_explicit(&totals->peak, allocated, memory_order_relaxed);
+
+    if (peak < allocated) /* nothing was counted since it was forgotten */
+        peak = allocated;
     uint64_t peak_time =
         atomic_exchange_explicit(&totals->peak_time, now, memory_order_relaxed);
     uint32_t name =
@@ -337,9 +341,8 @@ static void counted_report_failure(int64_t bytes, size_t allocated, size_t reser
                                    struct torch_device torch_device)
 {
     uint16_t device = device_of(torch_device);
-    struct totals *totals = torch_device.type != 0 && !probe_is_silent()
-                                ? take_totals(device, allocated, reserved)
-                                : NULL;
+    struct totals *totals =
+        torch_device.type != 0 ? take_totals(device, allocated, reserved) : NULL;
 
     torch_segments_give_up();
     if (totals != NULL) {
@@ -353,10 +356,11 @@ void torch_memory_sample(const struct probe_step *step)
 {
     static uint64_t host_calls, device_calls; /* step ends come one at a time */
 
-    if (probe_is_silent())
+    if ((step->recording & RECORDING_MEMORY) == 0)
         return;
     if (host_counted)
-        host_calls += sample(&devices[0], EVENT_DEVICE(0, 0), step->end, 0);
+        host_calls += sample(&devices[0], EVENT_DEVICE(0, 0), step->end,
+                             host_missed ? EVENT_MEMORY_PARTIAL : 0);
     probe_capability_events(WIRE_SOURCE_CPU_MEMORY, host_calls, step->end);
     if (devices_watched)
         say_silence();
@@ -369,6 +373,21 @@ void torch_memory_sample(const struct probe_step *step)
         device_calls += sample(&devices[i], (uint16_t)(device - 1), step->end, 0);
         probe_capability_events(WIRE_SOURCE_DEVICE_MEMORY, device_calls, step->end);
     }
+}
+
+void torch_memory_record(uint32_t recording)
+{
+    bool count_them = (recording & RECORDING_MEMORY) != 0;
+
+    if (count_them == counting)
+        return;
+    counting = count_them;
+    /* What they held at most before is of no step that is sampled. */
+    for (uint32_t i = 1; count_them && i < DEVICES; i++)
+        atomic_store_explicit(&devices[i].peak, 0, memory_order_relaxed);
+    host_missed |= !count_them;
+    torch_slots_switch(&host_places, count_them);
+    torch_slots_switch(&device_places, count_them);
 }
 
 /* ---- attaching
@@ -403,14 +422,14 @@ static void attach_host(void *c10)
         return;
     }
     /* malloc may be asked only for the size of its own blocks. */
-    if (torch_slots_replace("libc10.so", &origin, 1) <= 0) {
+    if (torch_slots_replace("libc10.so", &origin, 1, NULL) <= 0) {
         no_host("this torch does not allocate with malloc");
         return;
     }
     memcpy(&alloc_cpu, &allocate, sizeof(allocate));
     memcpy(&free_cpu, &release, sizeof(release));
-    int own = torch_slots_replace("libc10.so", host_slots, 2);
-    int ops = torch_slots_replace("libtorch_cpu.so", host_slots, 2);
+    int own = torch_slots_replace("libc10.so", host_slots, 2, &host_places);
+    int ops = torch_slots_replace("libtorch_cpu.so", host_slots, 2, &host_places);
 
     host_counted = own >= 2 && ops >= 2;
     if (host_counted)
@@ -450,7 +469,8 @@ static void attach_devices(void *c10)
                      "nothing was allocated on a device yet",
                      "slots of c10::reportMemoryUsageToProfiler");
     /* The allocators of accelerators live in libraries of their own. */
-    devices_watched = torch_slots_replace("libc10_", device_slots, 1) > 0;
+    devices_watched =
+        torch_slots_replace("libc10_", device_slots, 1, &device_places) > 0;
     if (!devices_watched) {
         probe_capability(WIRE_SOURCE_DEVICE_MEMORY, WIRE_STATE_UNAVAILABLE,
                          "no accelerator's allocator is loaded", NULL);
@@ -460,7 +480,7 @@ static void attach_devices(void *c10)
 
     memcpy(&report_failure, &failure, sizeof(failure));
     failures_watched =
-        failure != NULL && torch_slots_replace("libc10_", failure_slots, 1) > 0;
+        failure != NULL && torch_slots_replace("libc10_", failure_slots, 1, NULL) > 0;
     torch_segments_attach();
     torch_allocator_attach();
     say_silence();
@@ -479,4 +499,6 @@ void torch_memory_attach(void)
     }
     attach_host(c10);
     attach_devices(c10);
+    counting = true;
+    host_missed = false;
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "probe/detail_limit.h"
 #include "probe/probe.h"
 #include "probe/torch/library.h"
 
@@ -33,23 +34,18 @@ enum observer_state { OBSERVER_OFF = 0, OBSERVER_TESTING, OBSERVER_LIVE };
 /* Torch's functions: written once before the first callback. */
 static struct {
     uint64_t (*add)(struct torch_callback callback);
-    void (*disable)(uint64_t handle);
-    void (*reenable)(uint64_t handle);
+    void (*remove)(uint64_t handle);
     const char *(*name)(const void *record);
     bool (*is_async)(const void *record);
 } torch;
 
 static _Atomic uint32_t state; /* enum observer_state */
-static uint64_t op_handles[2]; /* FUNCTION, BACKWARD */
 
 /* The self-test: what the testing thread alone saw. */
 static const char *test_thread; /* &thread_byte of that thread */
 static uint32_t test_calls, test_matches;
+static uint64_t test_handle;
 static _Thread_local char thread_byte __attribute__((tls_model("initial-exec")));
-
-/* Of the calling thread: see observer.h. */
-static _Thread_local int fetch_depth __attribute__((tls_model("initial-exec")));
-static _Thread_local uint32_t optimizer __attribute__((tls_model("initial-exec")));
 
 /* ---- operators ----------------------------------------------------------------- */
 
@@ -64,6 +60,8 @@ ALWAYS_INLINE void op_begin(const void *record, uint8_t flags)
     probe_range_open(self, EVENT_META(name, EVENT_CPU_OP, flags, 0),
                      probe_thread_ticks(self));
     probe_leave(self);
+    if (detail_limit_reached(self))
+        torch_observer_record(0);
 }
 
 ALWAYS_INLINE void op_end(uint8_t flags)
@@ -150,33 +148,7 @@ static void async_end(struct probe_thread *self, const void *record)
     }
 }
 
-/* ---- named ranges and their marks --------------------------------------------------
- */
-
-struct known_range {
-    const char *prefix;
-    enum steps_mark_kind begin, end;
-};
-
-static const struct known_range known_ranges[] = {
-    {"Optimizer.step#", STEPS_OPTIMIZER_BEGIN, STEPS_OPTIMIZER_END},
-    {"Optimizer.zero_grad#", STEPS_ZERO_GRAD_BEGIN, STEPS_ZERO_GRAD_END},
-    {"enumerate(DataLoader)#", STEPS_FETCH_BEGIN, STEPS_FETCH_END},
-    {"ProfilerStep#", STEPS_PROFILER_STEP_BEGIN, STEPS_PROFILER_STEP_END},
-};
-
-static const struct known_range *known_range(const char *name)
-{
-    for (size_t i = 0; i < sizeof(known_ranges) / sizeof(known_ranges[0]); i++) {
-        const struct known_range *known = &known_ranges[i];
-
-        /* The first letter alone rules most names out, without a call. */
-        if (name[0] == known->prefix[0] &&
-            strncmp(name, known->prefix, strlen(known->prefix)) == 0)
-            return known->begin == STEPS_FETCH_BEGIN && fetch_depth > 0 ? NULL : known;
-    }
-    return NULL;
-}
+/* ---- named ranges ------------------------------------------------------------------ */
 
 static bool testing(const char *name)
 {
@@ -191,40 +163,15 @@ static bool testing(const char *name)
     return true;
 }
 
-/* Id of a range's name; the thread's cache saves hashing it. */
-static uint32_t name_of(const char *name)
-{
-    struct probe_thread *self = probe_enter();
-
-    if (self == NULL)
-        return probe_name(name);
-    uint32_t id = probe_name_cached(self, name);
-
-    probe_leave(self);
-    return id;
-}
-
 static void user_begin(const void *record)
 {
     const char *name = torch.name(record);
-
-    if (UNLIKELY(testing(name)))
-        return;
-    const struct known_range *known = known_range(name);
-    uint32_t id = known != NULL ? name_of(name) : 0;
-
-    /* Before the range opens: what ends a step is not part of the next one's range. */
-    if (known != NULL) {
-        if (known->begin == STEPS_OPTIMIZER_BEGIN)
-            optimizer = 0;
-        probe_step_mark(known->begin, id);
-    }
-    struct probe_thread *self = probe_enter();
+    struct probe_thread *self = UNLIKELY(testing(name)) ? NULL : probe_enter();
 
     if (self == NULL)
         return;
-    if (known == NULL)
-        id = probe_name_cached(self, name);
+    uint32_t id = probe_name_cached(self, name);
+
     if (UNLIKELY(torch.is_async(record)))
         async_begin(self, record, id);
     else
@@ -235,27 +182,21 @@ static void user_begin(const void *record)
 
 static void user_end(const void *record, void *context)
 {
-    const char *name = torch.name(record);
-
     (void)context;
     if (UNLIKELY(atomic_load_explicit(&state, memory_order_relaxed) != OBSERVER_LIVE))
         return;
     struct probe_thread *self = probe_enter();
 
-    if (self != NULL) {
-        uint64_t meta = EVENT_META(0, EVENT_USER_RANGE, EVENT_RANGE_TORCH, 0);
-
-        if (UNLIKELY(torch.is_async(record)))
-            async_end(self, record);
-        else
-            probe_range_close(self, PROBE_RANGE_OWNER(meta), 0);
-        probe_leave(self);
-    }
-    const struct known_range *known = known_range(name);
-
-    /* After the range is written: it belongs to the step that its mark may end. */
-    if (known != NULL)
-        probe_step_mark(known->end, known->end == STEPS_OPTIMIZER_END ? optimizer : 0);
+    if (self == NULL)
+        return;
+    if (UNLIKELY(torch.is_async(record)))
+        async_end(self, record);
+    else
+        probe_range_close(
+            self,
+            PROBE_RANGE_OWNER(EVENT_META(0, EVENT_USER_RANGE, EVENT_RANGE_TORCH, 0)),
+            0);
+    probe_leave(self);
 }
 
 /* ---- torch's calling convention -----------------------------------------------------
@@ -316,8 +257,20 @@ static uint64_t register_callback(enum torch_scope scope, void (*start)(void),
 /* ---- switching
  * ----------------------------------------------------------------------- */
 
+static const struct {
+    enum torch_scope scope;
+    void (*start)(void);
+    void (*end)(const void *, void *);
+} callbacks[] = {
+    {SCOPE_FUNCTION, START_FUNCTION(function), function_end},
+    {SCOPE_BACKWARD, START_FUNCTION(backward), backward_end},
+    {SCOPE_USER, START_FUNCTION(user), user_end},
+};
+#define CALLBACKS (sizeof(callbacks) / sizeof(callbacks[0]))
+
 static _Atomic bool wanted, forking;
-static bool switched_on; /* under `switching` */
+static uint64_t handles[CALLBACKS]; /* under `switching`, as the next */
+static bool switched_on;
 static atomic_flag switching = ATOMIC_FLAG_INIT;
 
 static bool want_ops(void)
@@ -335,8 +288,12 @@ static void switch_ops(void)
             return;
         on = want_ops();
         if (on != switched_on) {
-            for (int i = 0; i < 2; i++)
-                (on ? torch.reenable : torch.disable)(op_handles[i]);
+            for (size_t i = 0; i < CALLBACKS; i++)
+                if (on)
+                    handles[i] = register_callback(
+                        callbacks[i].scope, callbacks[i].start, callbacks[i].end);
+                else
+                    torch.remove(handles[i]);
             switched_on = on;
         }
         atomic_flag_clear(&switching);
@@ -351,8 +308,8 @@ void torch_observer_record(uint32_t recording)
     switch_ops();
 }
 
-/* A forked child starts with the operators switched off, without touching torch's
- * mutex, which a thread that the child lacks may hold. */
+/* A forked child starts without callbacks, and without touching torch's mutex, which a
+ * thread that the child lacks may hold. */
 static void before_fork(void)
 {
     atomic_store(&forking, true);
@@ -385,8 +342,7 @@ static bool find_torch(void)
 {
     static const char *const names[] = {
         "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE",
-        "_ZN2at15disableCallbackEm",
-        "_ZN2at16reenableCallbackEm",
+        "_ZN2at14removeCallbackEm",
         "_ZNK2at14RecordFunction4nameEv",
         "_ZNK2at14RecordFunction7isAsyncEv",
     };
@@ -418,7 +374,7 @@ int torch_observer_open(uint32_t scopes, const char **reason)
     test_thread = &thread_byte;
     test_calls = test_matches = 0;
     atomic_store(&state, OBSERVER_TESTING);
-    register_callback(SCOPE_USER, START_FUNCTION(user), user_end);
+    test_handle = register_callback(SCOPE_USER, START_FUNCTION(user), user_end);
     return 0;
 }
 
@@ -428,27 +384,12 @@ int torch_observer_confirm(const char **reason)
         return 0;
     if (atomic_load(&state) != OBSERVER_TESTING)
         return refuse(-EINVAL, "the self-test was not begun", reason);
+    torch.remove(test_handle);
     if (test_calls != 1 || test_matches != 1) {
         atomic_store(&state, OBSERVER_OFF);
         return refuse(-EPROTO, "the self-test saw other ranges than its own", reason);
     }
-    op_handles[0] =
-        register_callback(SCOPE_FUNCTION, START_FUNCTION(function), function_end);
-    torch.disable(op_handles[0]);
-    op_handles[1] =
-        register_callback(SCOPE_BACKWARD, START_FUNCTION(backward), backward_end);
-    torch.disable(op_handles[1]);
     pthread_atfork(before_fork, after_fork, after_fork_in_child);
     atomic_store(&state, OBSERVER_LIVE);
     return 0;
-}
-
-void torch_observer_fetching(int begins)
-{
-    fetch_depth += begins != 0 ? 1 : -1;
-}
-
-void torch_observer_optimizer(uint32_t id)
-{
-    optimizer = id;
 }

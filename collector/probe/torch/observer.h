@@ -1,11 +1,12 @@
 /* PyTorch's operators and named ranges, seen through its own RecordFunction observers.
  *
- *     USER scope ------ always ----------------> user ranges, step and phase marks
  *     FUNCTION, BACKWARD -- recorded steps ----> one EVENT_CPU_OP per operator
+ *     USER scope ---------- recorded steps ----> user ranges
  *
- * Whether they are recorded is switched at step boundaries alone, by taking the
- * callbacks out of torch's lists: a step without them costs what it costs without us.
- * Callbacks are added once and never removed: torch may be inside one at any time.
+ * The callbacks exist in recorded steps alone: added and removed at step boundaries. While
+ * one is registered, also a disabled one, each node of every backward copies torch's list
+ * of callbacks (0.3 us). Adding and removing take torch's mutex and leave what runs the
+ * functions that it began with, so that they are called to its end.
  */
 #ifndef PROBE_TORCH_OBSERVER_H
 #define PROBE_TORCH_OBSERVER_H
@@ -17,7 +18,7 @@
 /* RecordScope::NUM_SCOPES of every torch whose callback has the layout we know. */
 #define TORCH_SCOPES 10u
 
-/* Finds torch's functions and registers the observer of named ranges. `scopes`: what
+/* Finds torch's functions and registers an observer of named ranges for a self-test. `scopes`: what
  * torch says how many record scopes it has. Between this and
  * torch_observer_confirm() exactly one range called TORCH_SELF_TEST must be opened and
  * closed by the calling thread. Once per process, at attach; takes the loader's lock.
@@ -25,21 +26,11 @@
 #define TORCH_SELF_TEST "trainglass self-test"
 MUST_CHECK int torch_observer_open(uint32_t scopes, const char **reason);
 
-/* Checks what the self-test showed; then operators are recorded when a step is.
+/* Checks what the self-test showed; then operators and ranges are recorded when a step is.
  * Errors as above; the observer then stays silent for ever. */
 MUST_CHECK int torch_observer_confirm(const char **reason);
 
-/* Operators are recorded (or not) from now on: at a step boundary, any thread. */
+/* Operators and ranges are recorded (or not) from now on: at a step boundary, any thread. */
 void torch_observer_record(uint32_t recording);
-
-/* Somebody else sees these by better means: the observer sends no marks for them. */
-enum torch_observer_marks {
-    TORCH_MARKS_FETCH = 1, /* while torch_observer_fetching(1) of the same thread */
-};
-void torch_observer_fetching(int begins);
-
-/* The optimizer whose step() the calling thread is in, as a number; 0 unknown. Told
- * from inside the step, by whoever knows the instance. */
-void torch_observer_optimizer(uint32_t id);
 
 #endif

@@ -37,15 +37,10 @@ static void mark(uint32_t kind, uint32_t id)
 {
     if (kind >= STEPS_MARKS)
         return;
-    if (kind == STEPS_BACKWARD_END || kind == STEPS_FETCH_END)
+    if (kind == STEPS_BACKWARD_END || kind == STEPS_FETCH_END ||
+        kind == STEPS_OPTIMIZER_END)
         count_wrapper();
     probe_step_mark((enum steps_mark_kind)kind, id);
-}
-
-static void optimizer(uint32_t id)
-{
-    count_wrapper();
-    torch_observer_optimizer(id);
 }
 
 static void range_push(const char *name)
@@ -179,8 +174,6 @@ static const struct trainglass_python table = {
     .capability = capability,
     .torch_begin = torch_attach_begin,
     .torch_end = torch_attach_end,
-    .torch_fetching = torch_observer_fetching,
-    .torch_optimizer = optimizer,
     .ask = probe_ask,
     .gpu_yield = gpu_yield,
     .window_listen = window_listen,

@@ -43,10 +43,6 @@ struct trainglass_python {
      * there already (a forked child), no self-test is wanted. */
     int (*torch_begin)(uint32_t scopes);
     int (*torch_end)(void);
-    /* The calling thread is (not) in a fetch whose marks it sends itself. */
-    void (*torch_fetching)(int begins);
-    /* The calling thread is in the step() of this optimizer. */
-    void (*torch_optimizer)(uint32_t id);
     /* Level, budget or a burst from the next step on: probe_ask(). */
     void (*ask)(int32_t level, int32_t budget_ppm, uint32_t steps);
     /* Another profiler of the GPU begins (1), begins and never ends (2; to an older library
@@ -65,7 +61,7 @@ struct trainglass_python {
     void (*parent)(uint32_t pid);
 };
 
-#define TRAINGLASS_PYTHON_MAJOR   1u
+#define TRAINGLASS_PYTHON_MAJOR   2u
 #define TRAINGLASS_YIELD_FOR_GOOD 2
 
 /* Wrappers around torch's functions that ran so far. Any thread. */

@@ -201,6 +201,6 @@ void torch_segments_attach(void)
     memcpy(&cuda_malloc, &functions[0], sizeof(functions[0]));
     memcpy(&cuda_free, &functions[1], sizeof(functions[1]));
     memcpy(&cuda_get_device, &functions[2], sizeof(functions[2]));
-    if (torch_slots_replace("libc10_cuda.so", slots, 2) >= 2)
+    if (torch_slots_replace("libc10_cuda.so", slots, 2, NULL) >= 2)
         atomic_store_explicit(&watched, true, memory_order_relaxed);
 }

@@ -41,8 +41,6 @@ _TABLE: tuple[tuple[Any, ...], ...] = (
     ("capability", None, _UINT, _UINT, _TEXT, _TEXT),
     ("torch_begin", _INT, _UINT),
     ("torch_end", _INT),
-    ("torch_fetching", None, _INT),
-    ("torch_optimizer", None, _UINT),
     ("ask", None, ctypes.c_int32, ctypes.c_int32, _UINT),
     ("gpu_yield", None, _INT),
     ("window_listen", None, ctypes.c_void_p, ctypes.c_void_p),
@@ -237,12 +235,6 @@ class Calls:
 
     def torch_end(self) -> int:
         return int(self._table["torch_end"]())
-
-    def torch_fetching(self, begins: int) -> None:
-        self._table["torch_fetching"](begins)
-
-    def torch_optimizer(self, id: int) -> None:
-        self._table["torch_optimizer"](id)
 
     def waited(self, ns: int) -> None:
         self._table["waited"](ns)

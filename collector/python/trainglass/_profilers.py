@@ -3,6 +3,7 @@
     torch.autograd.profiler._prepare_profiler ─▶ CUPTI is let go
     _enable_profiler                          ─▶ likewise, where nothing was prepared
     _disable_profiler                         ─▶ it is taken back
+    torch.profiler.profile.step               ─▶ marks of its steps
 
 torch's Kineto turns CUPTI on in _prepare_profiler already, and cannot record the GPU for
 the rest of the process if it finds CUPTI held then. torch 2.15's second backend holds a
@@ -107,6 +108,28 @@ def _wrap_second_backend(profile: Any, skip: Callable[..., Any]) -> None:
     profile.__init__ = skip(__init__)
 
 
+def _wrap_steps(profile: Any) -> None:
+    """`ProfilerStep#`: from start() on, one ends and the next begins at each step()."""
+    mark = _library.calls.mark
+    for name, before, after in (
+        ("start", None, c.PROFILER_STEP_BEGIN),
+        ("step", c.PROFILER_STEP_END, c.PROFILER_STEP_BEGIN),
+        ("stop", c.PROFILER_STEP_END, None),
+    ):
+        original = getattr(profile, name)
+
+        def method(self, *arguments, original=original, before=before, after=after, **words):  # type: ignore[no-untyped-def]
+            named = getattr(self, "record_steps", True)
+            if before is not None and named:
+                mark(before)
+            result = original(self, *arguments, **words)
+            if after is not None and named:
+                mark(after)
+            return result
+
+        setattr(profile, name, functools.wraps(original)(method))
+
+
 def wrap(torch: Any, skip: Callable[..., Any]) -> None:
     """`skip` keeps a wrapper out of torch.compile."""
     _wrap_names(torch.autograd.profiler, skip)
@@ -114,3 +137,6 @@ def wrap(torch: Any, skip: Callable[..., Any]) -> None:
     profile = getattr(getattr(torch.profiler, "profiler", None), "_KinetoProfile", None)
     if profile is not None:
         _wrap_second_backend(profile, skip)
+    stepping = getattr(torch.profiler, "profile", None)
+    if stepping is not None:
+        _wrap_steps(stepping)

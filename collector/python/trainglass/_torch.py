@@ -3,7 +3,7 @@
     torch.autograd.backward, grad      outer marks of the backward phase
     iterators of DataLoaders           data time: building, fetching, ending
     fetchers of workers that are forks how much of loading is collating
-    Optimizer.__init__, step hooks     which instance makes the update
+    Optimizer's step hooks, zero_grad  the update, and which instance makes it
     autocast, GradScaler, DDP          facts
     torch.save                         a range, on the training thread
 
@@ -43,6 +43,7 @@ class _State:
     allocator_at = 0.0  # seconds of time.monotonic()
     thread = 0  # that made an update
     to_measure = 0  # batches until the next look
+    careful = False  # torch.compile may trace hooks of optimizers
 
 
 class _Loading:
@@ -153,12 +154,10 @@ def _at_step(number: int) -> None:
 # ---- backward ------------------------------------------------------------------------
 
 
-def _around(
-    original: Callable[..., Any], begin: int, end: int, method: bool = False
-) -> Callable[..., Any]:
+def _around(original: Callable[..., Any], begin: int, end: int) -> Callable[..., Any]:
     """`original` between two marks; without a frame of Python where that can be."""
     native = getattr(_library.calls, "around", None)
-    if native is not None and not method:
+    if native is not None:
         return functools.wraps(original)(native(original, begin, end))
     mark = _library.calls.mark
 
@@ -330,7 +329,7 @@ def _iterator_built(iterator: Any, number: int) -> None:
 
 def _wrap_next(iterator_class: Any) -> None:
     original = iterator_class.__next__
-    mark, fetching = _library.calls.mark, _library.calls.torch_fetching
+    mark = _library.calls.mark
     waited, now = _library.calls.waited, time.perf_counter
 
     @functools.wraps(original)
@@ -346,7 +345,6 @@ def _wrap_next(iterator_class: Any) -> None:
         waiting = getattr(self, "_trainglass_waiting", None)
         if waiting is not None:
             waiting.ns = 0
-        fetching(1)
         mark(c.FETCH_BEGIN, number)
         try:
             batch = original(self)
@@ -366,7 +364,6 @@ def _wrap_next(iterator_class: Any) -> None:
             if waiting is not None:
                 waited(waiting.ns)
             mark(ended, number)
-            fetching(0)
             if loading is not None:
                 loading.next += now() - start
             if _State.optimizers == 0:
@@ -379,9 +376,7 @@ def _wrap_shutdown(iterator_class: Any) -> None:
     """An iterator that is dropped before its end waits for its workers to go."""
     original = getattr(iterator_class, "_shutdown_workers", None)
     if original is not None:
-        iterator_class._shutdown_workers = _around(
-            original, c.ITERATOR_BEGIN, c.ITERATOR_END, method=True
-        )
+        iterator_class._shutdown_workers = _around(original, c.ITERATOR_BEGIN, c.ITERATOR_END)
 
 
 def _wrap_data(torch: Any) -> None:
@@ -400,13 +395,19 @@ def _wrap_data(torch: Any) -> None:
 # ---- updates -------------------------------------------------------------------------
 
 
+def _nested_steps(optimizer: Any) -> int:
+    """How deep its step() may nest in itself: each class's own is hooked."""
+    return max(1, sum(hasattr(c.__dict__.get("step"), "hooked") for c in type(optimizer).__mro__))
+
+
 def _number_optimizer(optimizer: Any) -> int:
     number: int | None = _optimizers.get(optimizer)
     if number is None:
         number = _State.optimizers = _State.optimizers + 1
         _optimizers[optimizer] = number
-        optimizer.__dict__["_trainglass_number"] = number  # where update() finds it
         _quietly(_facts.optimizer)(optimizer, number)
+        # Where update() finds it.
+        optimizer.__dict__["_trainglass_number"] = number | _nested_steps(optimizer) << 16
     return number
 
 
@@ -415,7 +416,7 @@ def _updates_slowly(due: int) -> None:
     enough, where there is one."""
     native = getattr(_library.calls, "update_slowly", None)
     if native is not None:
-        native(_updated, due)
+        native(_updated_packed, due)
 
 
 def _updated(optimizer: Any, updates: int) -> int:
@@ -426,43 +427,71 @@ def _updated(optimizer: Any, updates: int) -> int:
     return number
 
 
-def _hook_updates(torch: Any, update: Any) -> Callable[[], None]:
-    """The extension's update() is a hook as it is. Where torch.compile may trace an
-    optimizer's step() it must not be seen: a hook in Python asks first."""
-    register = sys.modules["torch.optim.optimizer"].register_optimizer_step_pre_hook
+def _updated_packed(optimizer: Any, updates: int) -> int:
+    _updated(optimizer, updates)
+    packed: int = optimizer.__dict__["_trainglass_number"]
+    return packed
+
+
+def _hook_updates(torch: Any, begins: Any, ended: Any) -> Callable[[], None]:
+    """The extension's functions are hooks as they are. Where torch.compile may trace an
+    optimizer's step() they must not be seen: hooks in Python ask first."""
+    optimizers = sys.modules["torch.optim.optimizer"]
     compiling = _compiling(torch)
 
     def before_step(optimizer: Any, arguments: Any, words: Any) -> None:
         if compiling():
             _compiled.noted()
         else:
-            update(optimizer, arguments, words)
+            begins(optimizer, arguments, words)
+
+    def after_step(optimizer: Any, arguments: Any, words: Any) -> None:
+        if not compiling():
+            ended(optimizer, arguments, words)
+
+    def register(before: Any, after: Any) -> None:
+        hooks[:] = (
+            optimizers.register_optimizer_step_pre_hook(before),
+            optimizers.register_optimizer_step_post_hook(after),
+        )
 
     def careful() -> None:
-        if hooks[0] is not before_step:
-            hooks[1].remove()
-            hooks[:] = before_step, register(before_step)
+        if not _State.careful:
+            _State.careful = True
+            for hook in hooks:
+                hook.remove()
+            register(before_step, after_step)
 
-    first = before_step if "torch._dynamo" in sys.modules else update
-    hooks = [first, register(first)]
+    hooks: list[Any] = []
+    if "torch._dynamo" in sys.modules:
+        careful()
+    else:
+        register(begins, ended)
     return careful
 
 
 def _wrap_optimizer(torch: Any) -> None:
-    mark, in_step = _library.calls.mark, _library.calls.torch_optimizer
-    optimizers: Any = sys.modules.get("torch.optim.optimizer")
-    original = optimizers.Optimizer.__init__
+    mark = _library.calls.mark
+    cls: Any = sys.modules.get("torch.optim.optimizer").Optimizer
+    original = cls.__init__
 
     @functools.wraps(original)
     def __init__(self: Any, *arguments: Any, **words: Any) -> None:
         original(self, *arguments, **words)
         mark(c.OPTIMIZER_BUILT)
 
-    def update(optimizer: Any, arguments: Any, words: Any) -> None:
-        in_step(_updated(optimizer, _State.steps + 1))
+    def begins(optimizer: Any, arguments: Any, words: Any) -> None:
+        mark(c.OPTIMIZER_BEGIN, _updated(optimizer, _State.steps + 1))
 
-    optimizers.Optimizer.__init__ = _skip(__init__)
-    careful = _hook_updates(torch, getattr(_library.calls, "update", update))
+    def ended(optimizer: Any, arguments: Any, words: Any) -> None:
+        mark(c.OPTIMIZER_END, _number_optimizer(optimizer))
+
+    cls.__init__ = _skip(__init__)
+    cls.zero_grad = _around(cls.zero_grad, c.ZERO_GRAD_BEGIN, c.ZERO_GRAD_END)
+    calls = _library.calls
+    careful = _hook_updates(
+        torch, getattr(calls, "update", begins), getattr(calls, "updated", ended)
+    )
     _updates_slowly(0)
     _compiled.wrap(torch, lambda optimizer: _updated(optimizer, _State.steps + 1), careful, _skip)
 

@@ -196,10 +196,15 @@ static void add_overhead(cJSON *process, const struct wire_view *view)
         const char *key;
         const _Atomic uint64_t *share;
     } rows[] = {
-        {"budget_pct", &sums->budget},   {"measured_pct", &sums->measured},
-        {"ci95_low_pct", &sums->ci_low}, {"ci95_high_pct", &sums->ci_high},
-        {"detail_pct", &sums->detail},   {"burst_pct", &sums->burst},
-        {"fixed_pct", &sums->fixed},     {"recorded_share", &sums->recorded_share},
+        {"budget_pct", &sums->budget},
+        {"measured_pct", &sums->measured},
+        {"ci95_low_pct", &sums->ci_low},
+        {"ci95_high_pct", &sums->ci_high},
+        {"detail_pct", &sums->detail},
+        {"burst_pct", &sums->burst},
+        {"fixed_pct", &sums->fixed},
+        {"recorded_share", &sums->recorded_share},
+        {"phases_share", &sums->phases_share},
     };
     cJSON *overhead = cJSON_AddObjectToObject(process, "overhead");
 

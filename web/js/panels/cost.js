@@ -75,10 +75,11 @@ function measured_text(told, session, file) {
   if (!told) return "";
   if (over && !is_measured(told)) return "not measured: the run was too short";
   if (told.reason && !known(told.measured_pct)) return told.reason;
-  if (told.state === "nothing_fits") return "nothing fits the budget: only steps and phases are recorded";
-  if (!is_measured(told)) return `measuring${steps_left(told.experiment_steps_needed)}`;
-  const half = Array.isArray(told.ci95_pct) ? (told.ci95_pct[1] - told.ci95_pct[0]) / 2 : null;
-  return `${number(told.measured_pct, 2)} %${half === null ? "" : ` ± ${number(half, 2)} %`}`.replaceAll(" ", "\u00a0"); // one figure, on one line
+  const [low, high] = told.ci95_pct ?? [null, null];
+  const range = known(low) ? ` (${number(Math.max(0, low), 2)} to ${number(high, 2)} %)` : "";
+  const figure = `${number(told.measured_pct, 2)} %${range}`.replaceAll(" ", "\u00a0"); // one figure, on one line
+  if (told.state === "nothing_fits") return `${figure}; no operators fit the budget`;
+  return is_measured(told) ? figure : `${figure}, measuring${steps_left(told.experiment_steps_needed)}`;
 }
 
 /** The budget in percent, 0 for a probe that is off; null where nobody told. */
@@ -96,7 +97,12 @@ function budget_text(state) {
   const share = state.overhead?.recorded_share;
   if (!known(share)) return "";
   const pct = share > 1 ? share : 100 * share;
-  return `${number(pct, pct < 9.95 && pct > 0 ? 1 : 0)} % of steps recorded in full`;
+  return `${number(pct, pct < 9.95 && pct > 0 ? 1 : 0)} % of steps recorded in full${phases_text(state.overhead.phases_share)}`;
+}
+
+/** Steps that carry a mark alone have no phases; nothing to say where nearly all do. */
+function phases_text(share) {
+  return known(share) && share < 0.5 ? `, phases known of ${number(100 * share, share < 0.1 ? 1 : 0)} %` : "";
 }
 
 const WINDOWS_SHOWN = 4;
