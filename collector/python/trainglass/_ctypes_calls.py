@@ -52,7 +52,7 @@ _TABLE: tuple[tuple[Any, ...], ...] = (
 )
 # They may wait for another thread: meanwhile Python goes on.
 _WAITS = ("gpu_yield",)
-_MAJOR = 1
+_MAJOR = 2
 _STEP = 14
 
 
