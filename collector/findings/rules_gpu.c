@@ -102,8 +102,10 @@ static void advise_idle(struct rule_context *context, struct finding *finding,
     if (native)
         return;
     if (rule->eager != NULL)
-        setting_advise_compile(context, finding, SETTING_COMPILE_GRAPHS, rule->eager,
-                               rule->compiled);
+        setting_advise_compile(
+            context, finding,
+            rule_is_cuda(context) ? SETTING_COMPILE_GRAPHS : SETTING_COMPILE,
+            rule->eager, rule->compiled);
     for (uint32_t i = 0; i < 3 && rule->advice[i] != NULL; i++)
         rule_advise(finding, rule->advice[i]);
     if (rule->training != NULL && !rule_infers(context))
@@ -208,7 +210,7 @@ static void find_launch_bound(struct rule_context *context)
     struct idle_rule ungraphed = rule_waits_for_itself(context) ? begins : late;
     struct idle_rule in_graphs = begins;
 
-    ungraphed.eager = "`model = torch.compile(model)`: fewer and larger kernels";
+    ungraphed.eager = ": fewer and larger kernels";
     ungraphed.compiled = "Compile what is not yet: fewer and larger kernels";
     in_graphs.because = "a device takes a moment to begin each kernel, in a graph too";
     in_graphs.eager = NULL;

@@ -159,6 +159,7 @@ static inline struct op_row draw_row(bool device)
         "aten::mul",
         "aten::bmm",
         "aten::item",
+        "c10d::barrier",
         "cudaLaunchKernel",
         "sm80_xmma_gemm",
         "a",

@@ -578,7 +578,7 @@ static void wrong_types_are_unreadable_values(void **state)
     (void)state;
     struct traced traced = read_text(
         "[{\"ph\":\"i\",\"ts\":1,\"name\":5,\"pid\":[1],\"cat\":null,\"args\":"
-        "{\"grid\":\"x\",\"block\":[1,2],\"device\":99999999999,\"stream\":\"seven\","
+        "{\"grid\":\"x\",\"block\":[1,2],\"device\":99999999999,\"stream\":[7],"
         "\"bytes\":{\"a\":1},\"correlation\":\"12\"}},"
         "{\"ph\":5,\"ts\":1},{\"ph\":\"X\",\"ts\":1},{\"ph\":\"X\"},"
         "{\"ph\":\"X\",\"ts\":[],\"dur\":1},{\"ph\":\"X\",\"ts\":-5,\"dur\":-1}]");
