@@ -1,6 +1,7 @@
 /* trainglass run: a server beside the command, the command as a child. */
 #include "command/live/run.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "command/live/contract.h"
 #include "command/live/launch.h"
 #include "command/places.h"
+#include "command/segments/own_figure.h"
 #include "wire/run_note.h"
 
 /* Under SSH the page is on the far machine: the line that brings it here. */
@@ -50,6 +52,22 @@ static void print_address(const struct launched *launched,
     print_ssh_line(launched->port);
 }
 
+/* Short runs say nothing of their cost that is worth a line. */
+#define COST_STEPS_MIN 100u
+
+static void print_cost(const struct contract *contract)
+{
+    struct own_figure cost;
+
+    if (!own_figure_read(contract->directory, contract->session, &cost) ||
+        cost.steps < COST_STEPS_MIN || isnan(cost.low_pct))
+        return;
+    command_complain(
+        "watching took %.2f %% of the training's time (95 %%: %.2f to %.2f "
+        "%%); the budget is %g %%",
+        cost.measured_pct, fmax(cost.low_pct, 0), cost.high_pct, cost.budget_pct);
+}
+
 int run_command(const struct run_request *request)
 {
     const struct options *options = request->options;
@@ -85,6 +103,7 @@ int run_command(const struct run_request *request)
         command_complain("nothing was recorded of %s: " RUN_NOTE_UNSEEN
                          "; " RUN_NOTE_REMEDY,
                          contract.run_name);
+    print_cost(&contract);
     /* The lock goes with us; the server lingers from here. */
     const struct gate_run run = {
         .port = launched.port,

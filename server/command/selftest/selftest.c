@@ -226,7 +226,8 @@ static int note_pair(struct selftest *selftest, int kind, bool control)
         selftest->step_ns += (pair->step_ns - selftest->step_ns) / before;
     if (!isnan(pair->wall_s[0]))
         selftest->wall_s += (pair->wall_s[0] - selftest->wall_s) / before;
-    if (!control && own_figure_read(pair->folder, &selftest->own[selftest->own_count]))
+    if (!control &&
+        own_figure_read(pair->folder, NULL, &selftest->own[selftest->own_count]))
         selftest->own_count++;
     return 0;
 }

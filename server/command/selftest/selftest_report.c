@@ -26,9 +26,10 @@ static bool own_of_runs(const struct selftest *selftest, struct own_figure *typi
     }
     for (int j = 0; j < 3; j++)
         numbers_sort(columns[j], counts[j]);
-    *typical = (struct own_figure){numbers_quantile(columns[0], counts[0], 0.5),
-                                   numbers_quantile(columns[1], counts[1], 0.5),
-                                   numbers_quantile(columns[2], counts[2], 0.5)};
+    *typical = (struct own_figure){
+        .measured_pct = numbers_quantile(columns[0], counts[0], 0.5),
+        .low_pct = numbers_quantile(columns[1], counts[1], 0.5),
+        .high_pct = numbers_quantile(columns[2], counts[2], 0.5)};
     return selftest->own_count > 0;
 }
 

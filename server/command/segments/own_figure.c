@@ -1,4 +1,4 @@
-#include "command/selftest/own_figure.h"
+#include "command/segments/own_figure.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -31,12 +31,14 @@ static bool read_governor(const char *folder, const char *name,
     figure->measured_pct = pct_of(&sums->measured);
     figure->low_pct = pct_of(&sums->ci_low);
     figure->high_pct = pct_of(&sums->ci_high);
+    figure->budget_pct = pct_of(&sums->budget);
+    figure->steps = RELAXED(file.view.header->steps);
     segment_file_close(&file);
     /* Odd: it was killed while it wrote. */
     return sequence != 0 && sequence % 2 == 0 && !isnan(figure->measured_pct);
 }
 
-bool own_figure_read(const char *folder, struct own_figure *figure)
+bool own_figure_read(const char *folder, const char *session, struct own_figure *figure)
 {
     struct segment_entry *entries;
     int count = segment_list(folder, &entries), most = -1;
@@ -44,6 +46,7 @@ bool own_figure_read(const char *folder, struct own_figure *figure)
 
     for (int i = 0; i < count; i++)
         if (entries[i].steps > 0 &&
+            (session == NULL || strcmp(entries[i].session, session) == 0) &&
             (most < 0 || entries[i].steps > entries[most].steps))
             most = i;
     known = most >= 0 && read_governor(folder, entries[most].file, figure);
