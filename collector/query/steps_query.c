@@ -16,6 +16,23 @@ static int64_t end_of(const struct step *step)
     return step->start_ns + step->duration_ns;
 }
 
+/* With RECORDING_PHASES where its phases are known. */
+static uint32_t flags_of(const struct step *step)
+{
+    return step->flags | (step->known != 0 ? (uint32_t)RECORDING_PHASES : 0);
+}
+
+const char *step_recorded_name(uint32_t flags)
+{
+    bool ops = (flags & EVENT_STEP_OPS) != 0;
+
+    if (flags & EVENT_STEP_KERNELS)
+        return ops ? "all" : "kernels";
+    if (ops)
+        return "ops";
+    return flags & RECORDING_PHASES ? "phases" : "none";
+}
+
 static bool is_validation(const struct step *step)
 {
     return (step->flags & EVENT_STEP_VALIDATION) != 0;
@@ -33,7 +50,7 @@ void parts_step_row(const struct step *step, double median_ns, struct step_row *
 
     *row = (struct step_row){.number = validation ? NOT_KNOWN : (int64_t)step->number,
                              .epoch = (uint32_t)step->epoch,
-                             .flags = step->flags,
+                             .flags = flags_of(step),
                              .start_ns = step->start_ns,
                              .duration_ns = (double)step->duration_ns,
                              .other_ns = step_other_ns(step),
@@ -145,7 +162,7 @@ int parts_slow(const struct pick *pick, struct steps_answer *answer)
             .over_ns = (double)step->duration_ns - answer->train.p50_ns,
             .cause = cause_of(pick->process, step, &answer->train),
             .age_ns = (double)(answer->head.now_ns - end_of(step)),
-            .flags = step->flags,
+            .flags = flags_of(step),
             .remembered = is_remembered(pick, step)};
     }
     return 0;

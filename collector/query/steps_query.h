@@ -11,7 +11,8 @@
 struct step_row {
     int64_t number; /* NOT_KNOWN for a validation batch */
     uint32_t epoch; /* from 1; 0 unknown */
-    uint32_t flags; /* EVENT_STEP_*: VALIDATION, OPS, KERNELS, TAGGED, WINDOW */
+    uint32_t flags; /* EVENT_STEP_*: VALIDATION, OPS, KERNELS, TAGGED, WINDOW; and
+                       RECORDING_PHASES */
     int64_t start_ns;
     double duration_ns;
     double phase_ns[EVENT_PHASES]; /* by enum event_phase; NaN unknown */
@@ -69,7 +70,7 @@ struct slow_step {
     double over_ns;     /* more than the median */
     const char *cause;  /* data, forward, backward, optimizer, gc, other, unknown */
     double age_ns;      /* from its end to head.now_ns */
-    uint32_t flags;     /* EVENT_STEP_* */
+    uint32_t flags;     /* EVENT_STEP_*, RECORDING_PHASES */
     bool remembered;    /* its raw events are still there (phases at least) */
     uint64_t raw_bytes; /* of them, in the history; a trace has about four times that */
 };
@@ -122,6 +123,10 @@ struct steps_answer {
     struct epoch_row *epochs; /* of the whole run, newest 1,000 */
     uint32_t epoch_count;
 };
+
+/* What of a step was recorded, by its row's flags: "none" but its duration, "phases", "ops",
+ * "kernels", "all". */
+const char *step_recorded_name(uint32_t flags);
 
 MUST_CHECK int steps_query(struct store *store, const struct selection *selection,
                            const struct steps_request *request,

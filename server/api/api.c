@@ -207,15 +207,3 @@ const char *api_level_name(int wire_level)
 
     return NAME_OF(names, wire_level);
 }
-
-const char *api_recorded_name(uint32_t step_flags)
-{
-    bool ops = (step_flags & EVENT_STEP_OPS) != 0;
-    bool kernels = (step_flags & EVENT_STEP_KERNELS) != 0;
-
-    if (ops && kernels)
-        return "all";
-    if (ops)
-        return "ops";
-    return kernels ? "kernels" : "phases";
-}

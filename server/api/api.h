@@ -151,6 +151,5 @@ const char *api_role_name(int wire_role);
 const char *api_source_name(int wire_source);
 const char *api_source_state_name(int wire_source_state);
 const char *api_level_name(int wire_level);
-const char *api_recorded_name(uint32_t step_flags);
 
 #endif

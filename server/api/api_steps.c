@@ -23,7 +23,7 @@ cJSON *step_json(const struct step_row *row)
     json_ms(step, "other_ms", row->other_ns);
     cJSON_AddBoolToObject(step, "validation",
                           (row->flags & EVENT_STEP_VALIDATION) != 0);
-    cJSON_AddStringToObject(step, "recorded", api_recorded_name(row->flags));
+    cJSON_AddStringToObject(step, "recorded", step_recorded_name(row->flags));
     if ((row->flags & EVENT_STEP_TAGGED) != 0)
         cJSON_AddTrueToObject(step, "tagged");
     if ((row->flags & EVENT_STEP_WINDOW) != 0)
@@ -94,7 +94,7 @@ static cJSON *slow_json(const struct slow_step *slow)
     json_ms(step, "over_ms", slow->over_ns);
     json_text(step, "cause", slow->cause);
     json_ms(step, "age_ms", slow->age_ns);
-    cJSON_AddStringToObject(step, "recorded", api_recorded_name(slow->flags));
+    cJSON_AddStringToObject(step, "recorded", step_recorded_name(slow->flags));
     if (slow->remembered)
         json_count(step, "trace_bytes", slow->raw_bytes * TRACE_BYTES_PER_RAW_BYTE);
     else

@@ -53,16 +53,6 @@ static void put_phase(struct trace_writer *writer, const char *key, double ns)
         TRACE_PUT(&writer->text, "null");
 }
 
-static const char *recorded_name(uint32_t flags)
-{
-    bool ops = (flags & EVENT_STEP_OPS) != 0,
-         kernels = (flags & EVENT_STEP_KERNELS) != 0;
-
-    if (ops)
-        return kernels ? "all" : "ops";
-    return kernels ? "kernels" : "phases";
-}
-
 static void write_step(struct trace_writer *writer, const struct step_row *step)
 {
     static const char *const keys[EVENT_PHASES] = {
@@ -92,7 +82,7 @@ static void write_step(struct trace_writer *writer, const struct step_row *step)
     else
         TRACE_PUT(text, "null");
     TRACE_PUT(text, ",\"recorded\":");
-    trace_text_string(text, recorded_name(step->flags));
+    trace_text_string(text, step_recorded_name(step->flags));
     if ((step->flags & EVENT_STEP_TAGGED) != 0)
         TRACE_PUT(text, ",\"tagged\":true");
     else

@@ -98,7 +98,9 @@ class TablesTest(LiveTest):
         steps = [s for s in self.ask("/api/steps?window=run")["steps"] if not s["validation"]]
         numbers = [s["number"] for s in steps]
         self.assertEqual(numbers, list(range(numbers[0], numbers[0] + len(numbers))))
-        for step in steps:
+        known = [s for s in steps if s["recorded"] != "none"]  # bare steps have a duration
+        self.assertGreater(len(known), len(steps) / 3)
+        for step in known:
             parts = [step[f"{name}_ms"] for name in ("data", "forward", "backward",
                                                      "optimizer", "other")]
             self.assertAlmostEqual(sum(parts), step["duration_ms"], delta=0.001)

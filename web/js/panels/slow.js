@@ -13,7 +13,7 @@ const CAUSES = { data: "data loading", forward: "forward", backward: "backward",
 function trace_cell(node, step, state) {
   const link = node.firstElementChild;
   if (!known(step.trace_bytes)) return node.replaceChildren(el("span", { class: "dim", title: "Overwritten by newer events" }, "gone"));
-  if (step.recorded === "phases") return node.replaceChildren(el("span", { class: "dim", title: "This step was not recorded in full: its ops are not known" }, "phases only"));
+  if (step.recorded === "phases" || step.recorded === "none") return node.replaceChildren(el("span", { class: "dim", title: "This step was not recorded in full: its ops are not known" }, step.recorded === "none" ? "duration only" : "phases only"));
   const href = address("api/trace", { ...chosen(state), step: step.number });
   if (link?.getAttribute("href") === href) return undefined;
   return node.replaceChildren(el("a", { href, download: "", title: `Chrome trace, about ${bytes(step.trace_bytes)}` }, "Trace"));
