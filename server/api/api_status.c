@@ -168,7 +168,7 @@ static cJSON *session_json(const struct status_session *session, bool full)
     json_text(part, "reason", session->reason);
     json_count(part, "steps", session->steps);
     json_ms(part, "step_ms", session->step_ns);
-    json_ms(part, "start_unix_ms", (double)session->start_unix_ns);
+    json_unix_ms(part, "start_unix_ms", session->start_unix_ns);
     json_ms(part, "last_event_age_ms", session->last_event_age_ns);
     json_count(part, "lost_events", session->lost_events);
     json_count(part, "threads_refused", session->threads_refused);
@@ -208,7 +208,7 @@ static cJSON *command_json(const struct status_command *command)
     json_text(part, "session", command->session);
     json_text(part, "command", command->command);
     json_count(part, "pid", command->pid);
-    json_ms(part, "start_unix_ms", (double)command->start_unix_ns);
+    json_unix_ms(part, "start_unix_ms", command->start_unix_ns);
     cJSON_AddStringToObject(part, "state", command->ended ? "ended" : "running");
     json_text(part, "reason",
               command->ended ? RUN_NOTE_UNSEEN : RUN_NOTE_UNSEEN " so far");

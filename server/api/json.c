@@ -84,6 +84,11 @@ void json_stamp(cJSON *object, const char *key, int64_t ns)
     json_ms(object, key, ns == NOT_KNOWN ? (double)NAN : (double)ns);
 }
 
+void json_unix_ms(cJSON *object, const char *key, int64_t ns)
+{
+    json_number(object, key, nearbyint((double)ns) / 1e6);
+}
+
 void json_us(cJSON *object, const char *key, double ns)
 {
     json_number(object, key, nearbyint(ns * 10) / 1e4);
@@ -162,7 +167,7 @@ void json_head(cJSON *object, const struct answer *head)
     json_integer(object, "rank", head->rank < 0 ? NOT_KNOWN : head->rank);
     json_integer(object, "pid", head->pid == 0 ? NOT_KNOWN : (int64_t)head->pid);
     if (head->session[0] != '\0')
-        json_ms(object, "start_unix_ms", (double)head->start_unix_ns);
+        json_unix_ms(object, "start_unix_ms", head->start_unix_ns);
     json_stamp(object, "now_ms", head->now_ns);
     cJSON_AddBoolToObject(object, "live", head->live);
     json_count(object, "rev", head->rev);

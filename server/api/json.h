@@ -22,6 +22,8 @@ void json_count(cJSON *object, const char *key, uint64_t value);
 void json_integer(cJSON *object, const char *key, int64_t value);
 void json_ms(cJSON *object, const char *key, double ns);
 void json_stamp(cJSON *object, const char *key, int64_t ns);
+/* Since 1970: more than any sum may be. */
+void json_unix_ms(cJSON *object, const char *key, int64_t ns);
 void json_us(cJSON *object, const char *key, double ns);
 
 /* A fraction of 1, and the same in per cent. */
