@@ -198,6 +198,8 @@ void memory_fold(struct memory *memory, const struct event *events, uint32_t mor
             sample.time_ns = newest->time_ns;
     }
     read_more(&sample, events, more);
+    table->partial |=
+        more >= 2 && (EVENT_FLAGS(events[2].meta) & EVENT_MEMORY_PARTIAL) != 0;
     if (table->sizes != NULL && !sample.failed)
         sample.kept =
             memory_kept_end(table->sizes, (uint64_t)sample.allocations + sample.frees);

@@ -15,12 +15,12 @@
 
 /* What an allocator asked of the driver since the sample before. */
 struct memory_driver {
-    uint32_t known;           /* 0: nothing of it is, but for the failures */
-    uint32_t got, given_back; /* segments */
-    uint32_t retries;         /* refused, and asked again */
+    uint32_t known;            /* 0: nothing of it is, but for the failures */
+    uint32_t got, given_back;  /* segments */
+    uint32_t retries;          /* refused, and asked again */
     uint32_t ooms_known, ooms; /* refused for good */
-    int32_t held;             /* segments now; -1 unknown */
-    int64_t calls_ns;         /* that all this took */
+    int32_t held;              /* segments now; -1 unknown */
+    int64_t calls_ns;          /* that all this took */
 };
 
 struct memory_sample {
@@ -32,7 +32,7 @@ struct memory_sample {
     uint32_t allocations, frees; /* since the sample before */
     uint32_t counted;            /* 0: allocations and bytes are not known */
     uint32_t failed; /* taken where an allocation failed, at no step's end */
-    uint64_t bytes;              /* allocated since the sample before */
+    uint64_t bytes;  /* allocated since the sample before */
     struct memory_kept kept;
     struct memory_driver driver;
 };
@@ -56,9 +56,10 @@ struct memory_table {
     /* From single allocations, until the next sample. */
     int64_t pending_peak, pending_peak_ns;
     uint64_t allocations, frees, bytes; /* of the run */
+    bool partial; /* totals lack the allocator's calls of bare steps */
     struct memory_kept_sizes
-        *sizes; /* of the running step; NULL before an allocation */
-    struct series series;               /* allocated, reserved, peak */
+        *sizes;           /* of the running step; NULL before an allocation */
+    struct series series; /* allocated, reserved, peak */
 };
 
 struct memory {

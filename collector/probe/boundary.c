@@ -94,6 +94,10 @@ static void set_recording(uint32_t recording)
 {
     const struct probe_hooks *one;
 
+    if ((recording & ~probe_recording() & RECORDING_PHASES) != 0) {
+        count_sources(clock_ticks(probe->tsc)); /* what bare steps left is no step's */
+        decide_skip_costs();
+    }
     detail_limit_begin(recording);
     if (recording == probe_recording())
         return;
@@ -157,8 +161,18 @@ static void step_ended(const struct steps_output *output)
     requests_read(now);
     uint64_t spent_ticks = marks_took(now, phases);
 
-    if (!output->late) /* else the next step already runs, recorded as this one was */
-        set_recording(decide_next(&step, steps.number, spent_ticks));
+    if (!output->late) { /* else the next step already runs, recorded as this one was */
+        struct probe_step drawn = step;
+
+        if (detail_limit_was_reached()) { /* its operators have a price, and are not whole */
+            drawn.recording |= EVENT_STEP_OPS;
+            drawn.flags |= EVENT_STEP_TAGGED;
+        }
+        uint32_t recording = decide_next(&drawn, steps.number, spent_ticks);
+
+        if (step.number != STEPS_NO_NUMBER) /* a row lies inside of what was decided */
+            set_recording(recording);
+    }
     window_boundary(&step, steps.number);
 }
 
@@ -239,10 +253,9 @@ static bool owns(enum steps_mark_kind kind)
 }
 
 /* What the thread is in from now on, for whoever looks at it while nothing ends. */
-static void say_phase(uint64_t now)
+static void keep_phase(uint32_t phase, uint64_t now)
 {
     struct wire_header *header = probe->header;
-    uint32_t phase = steps_phase(&steps);
 
     if (phase == atomic_load_explicit(&header->phase, memory_order_relaxed))
         return;
@@ -259,7 +272,15 @@ static void await_graph(enum steps_mark_kind kind)
     if (kind == STEPS_BACKWARD_BEGIN)
         probe_graph.nodes = 0;
     probe_graph.awaited = steps_awaits_graph(&steps);
-    probe_graph.needed = steps.source < STEPS_BY_OPTIMIZER;
+    bool needed = steps.source < STEPS_BY_OPTIMIZER;
+    const struct probe_hooks *one;
+
+    if (needed != probe_graph.needed) {
+        probe_graph.needed = needed;
+        for (uint32_t i = 0; (one = probe_hook_at(i)) != NULL; i++)
+            if (one->graph_needed != NULL)
+                one->graph_needed();
+    }
     atomic_store_explicit(&probe_graph.thread, owner, memory_order_relaxed);
 }
 
@@ -277,7 +298,7 @@ static void take_mark(enum steps_mark_kind kind, uint32_t id)
     }
     atomic_store_explicit(&probe->header->step_start, steps_begun(&steps),
                           memory_order_relaxed);
-    say_phase(mark.time);
+    keep_phase(steps_phase(&steps), mark.time);
     await_graph(kind);
     mark_ticks += clock_ticks(probe->tsc) - mark_start;
 }
@@ -296,10 +317,12 @@ static bool backward_waits(enum steps_mark_kind kind)
     if (kind == STEPS_BACKWARD_BEGIN && !backward.ended &&
         (bare || backward.open > 0)) {
         backward.open++;
+        keep_phase(EVENT_PHASE_BACKWARD + 1, clock_ticks(probe->tsc));
         return true;
     }
     if (kind == STEPS_BACKWARD_END && backward.open > 0) {
         backward.ended = --backward.open == 0;
+        keep_phase(0, clock_ticks(probe->tsc));
         return true;
     }
     return false;
@@ -423,4 +446,6 @@ void probe_boundary_close(void)
         atomic_store_explicit(&hooks[i], NULL, memory_order_relaxed);
     atomic_store_explicit(&busy, 0, memory_order_relaxed);
     owner = NULL;
+    backward.open = 0;
+    backward.ended = false;
 }

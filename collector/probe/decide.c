@@ -253,12 +253,17 @@ void decide_ranks(void)
 
 uint32_t decide_begin(uint64_t number)
 {
-    struct governor_step before = {.phases_ns = 0};
-
-    add_costs(&before); /* belongs to no step */
+    decide_skip_costs();
     governor_set_sources(&governor, sources_present());
     publish();
     return governor_next(&governor, number);
+}
+
+void decide_skip_costs(void)
+{
+    struct governor_step nobodys = {.phases_ns = 0};
+
+    add_costs(&nobodys);
 }
 
 uint32_t decide_next(const struct probe_step *ended, uint64_t next, uint64_t mark_ticks)

@@ -29,6 +29,9 @@ uint32_t decide_begin(uint64_t number);
 uint32_t decide_next(const struct probe_step *ended, uint64_t next,
                      uint64_t mark_ticks);
 
+/* What was written since the last boundary belongs to no step. */
+void decide_skip_costs(void);
+
 /* The process joined a group of ranks: from the next step on it draws as they do. */
 void decide_ranks(void);
 

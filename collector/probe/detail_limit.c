@@ -53,8 +53,9 @@ bool detail_limit_check(void)
 
     if (OP_COST_NS * (double)ops <= ALLOWANCE_NS + budget() * passed_ns)
         return false;
-    /* Of several threads one says it. */
-    if (atomic_exchange_explicit(&began, 0, memory_order_relaxed) == 0)
+    /* Of several threads one says it, and of no step that began meanwhile. */
+    if (!atomic_compare_exchange_strong_explicit(
+            &began, &since, 0, memory_order_relaxed, memory_order_relaxed))
         return false;
     atomic_store_explicit(&was_reached, true, memory_order_relaxed);
     atomic_fetch_and_explicit(&probe->recording, ~(uint32_t)EVENT_STEP_OPS,

@@ -137,6 +137,8 @@ struct probe_hooks {
     void (*step_ending)(const struct probe_step *step);
     /* After a boundary whose probe_recording() differs from before. */
     void (*recording_changed)(uint32_t recording);
+    /* probe_graph.needed has changed. */
+    void (*graph_needed)(void);
     /* A request was read; obeyed parts (level, budget) are done by the core. */
     void (*requested)(const struct control *control);
 };

@@ -26,6 +26,16 @@ const struct trainglass_python *native_table(void)
     return table;
 }
 
+void native_forget_error(void)
+{
+    bool interrupted =
+        PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
+
+    PyErr_Clear();
+    if (interrupted)
+        PyErr_SetInterrupt();
+}
+
 /* The process sleeps: a worker, a forked child. Who records something wakes it. */
 static void awaken(long mark)
 {
@@ -35,7 +45,7 @@ static void awaken(long mark)
     PyObject *result = PyObject_CallFunction(call, "l", mark);
 
     if (result == NULL)
-        PyErr_Clear();
+        native_forget_error();
     Py_XDECREF(result);
     Py_DECREF(call);
 }

@@ -30,6 +30,8 @@ const struct trainglass_python *native_table(void);
 void native_wake_for(long mark);
 /* Valid as long as `text`, "" for what is no text. */
 const char *native_utf8(PyObject *text);
+/* What is wrong with us stays here; Ctrl-C is raised again where Python looks for it. */
+void native_forget_error(void);
 /* A mark of the calling thread; an exception that is set stays set. */
 void native_mark(uint32_t kind, uint32_t id);
 

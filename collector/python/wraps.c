@@ -6,6 +6,7 @@
  *                                     a pre-hook of optimizers: says which one steps
  *     updated(optimizer, arguments, words)
  *                                     the post-hook: its step has ended
+ *     updates_over()                  those that raised have ended too
  *     update_slowly(function, due)    function(optimizer, updates) is asked for its number
  *                                     at update `due`, and whenever it has none
  *
@@ -80,6 +81,18 @@ static PyObject *around_bind(PyObject *object, PyObject *instance, PyObject *typ
     return object;
 }
 
+/* Pickled by its name, as the function that it hides. */
+static PyObject *around_reduce(PyObject *object, PyObject *none)
+{
+    (void)none;
+    return PyObject_GetAttrString(object, "__qualname__");
+}
+
+static PyMethodDef around_methods[] = {
+    {"__reduce__", around_reduce, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyMemberDef around_members[] = {
     {"__dictoffset__", T_PYSSIZET, offsetof(struct around, dict), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
@@ -91,13 +104,10 @@ static PyGetSetDef around_getset[] = {
 };
 
 static PyType_Slot around_slots[] = {
-    {Py_tp_new, around_new},
-    {Py_tp_dealloc, around_free},
-    {Py_tp_call, around_call},
-    {Py_tp_members, around_members},
-    {Py_tp_getset, around_getset},
-    {Py_tp_descr_get, around_bind},
-    {0, NULL},
+    {Py_tp_new, around_new},         {Py_tp_dealloc, around_free},
+    {Py_tp_call, around_call},       {Py_tp_members, around_members},
+    {Py_tp_getset, around_getset},   {Py_tp_descr_get, around_bind},
+    {Py_tp_methods, around_methods}, {0, NULL},
 };
 
 static PyType_Spec around_spec = {
@@ -137,7 +147,7 @@ static uint32_t number_of(PyObject *optimizer)
     long value = number != NULL && PyLong_Check(number) ? PyLong_AsLong(number) : 0;
 
     Py_XDECREF(number);
-    PyErr_Clear();
+    native_forget_error();
     return value > 0 ? (uint32_t)value : 0;
 }
 
@@ -161,6 +171,16 @@ static PyObject *update(PyObject *module, PyObject *const *arguments, Py_ssize_t
         native_mark(STEPS_OPTIMIZER_END, stepping[--stepping_count]);
     stepping[stepping_count++] = id;
     native_mark(STEPS_OPTIMIZER_BEGIN, id);
+    Py_RETURN_NONE;
+}
+
+/* A new optimizer is built, or an iterator: no step of one is open any more that has not
+ * raised. */
+static PyObject *updates_over(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    while (stepping_count > 0)
+        native_mark(STEPS_OPTIMIZER_END, stepping[--stepping_count]);
     Py_RETURN_NONE;
 }
 
@@ -190,6 +210,7 @@ static PyObject *update_slowly(PyObject *module, PyObject *arguments)
 static PyMethodDef functions[] = {
     NATIVE_FAST("update", update, NULL),
     NATIVE_FAST("updated", updated, NULL),
+    {"updates_over", updates_over, METH_NOARGS, NULL},
     {"update_slowly", update_slowly, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -412,6 +412,7 @@ int memory_fill_device(const struct pick *pick, const struct memory_table *table
         remembered > 0 ? memory_at(table, remembered - 1) : NULL;
 
     device->device = pick_device(pick->head, table->device);
+    device->partial = table->partial;
     device->allocated_bytes = newest == NULL ? (double)NAN : (double)newest->allocated;
     device->reserved_bytes =
         newest == NULL || newest->reserved < 0 ? (double)NAN : (double)newest->reserved;

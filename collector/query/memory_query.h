@@ -33,6 +33,7 @@ struct memory_device {
     const char *device;                     /* "cpu", "cuda:0" */
     double allocated_bytes, reserved_bytes; /* newest; NaN unknown */
     double peak_bytes;                      /* in the window */
+    bool partial; /* of these, what bare steps allocated and freed was not seen */
     int64_t peak_time_ns;
     int64_t peak_step;   /* NOT_KNOWN: in none that is remembered, or in validation */
     const char *peak_op; /* "" unknown */

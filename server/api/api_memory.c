@@ -64,6 +64,7 @@ static cJSON *device_json(const struct memory_device *device)
     json_number(part, "allocated_bytes", device->allocated_bytes);
     json_number(part, "reserved_bytes", device->reserved_bytes);
     json_number(part, "peak_bytes", device->peak_bytes);
+    cJSON_AddBoolToObject(part, "partial", device->partial);
     json_stamp(part, "peak_time_ms", device->peak_time_ns);
     json_text(part, "peak_op",
               device->peak_op != NULL && *device->peak_op != '\0' ? device->peak_op

@@ -78,6 +78,28 @@ class BareSteps(harness.TorchTest):
         """)
         self.assertEqual(len(trainer.steps()), 20)
 
+    def test_a_training_after_one_that_an_exception_ended_has_its_steps(self):
+        trainer = self.script("""
+            import torch
+            model = torch.nn.Linear(8, 8)
+            def training(fails):
+                optimizer = torch.optim.SGD(model.parameters(), 0.1)
+                def closure():
+                    loss = model(torch.ones(2, 8)).sum()
+                    loss.backward()
+                    if fails:
+                        raise KeyboardInterrupt
+                    return loss
+                optimizer.step(closure)
+                for _ in range(10):
+                    optimizer.step(closure)
+            try:
+                training(True)
+            except KeyboardInterrupt:
+                training(False)
+        """)
+        self.assertGreaterEqual(len(trainer.steps()), 11)
+
     def test_backwards_alone_still_tell_steps_where_nothing_else_does(self):
         trainer = self.script("""
             import torch

@@ -23,9 +23,12 @@
 #define CLIP_SPREADS  4.0  /* a stall moves what is typical by no more */
 #define TYPICAL_STEPS 16.0 /* memory of what is typical */
 #define STALL_MEAN_MAX                                                                 \
-    2.0                /* mean step over typical that the budget is reckoned with    \
+    2.0 /* mean step over typical that the budget is reckoned with    \
                           */
-#define COST_STEPS 8.0 /* memory of what a step costs */
+#define FADE_BLOCKS                                                                    \
+    8192.0 /* memory of what a kind of steps cost when it was given up */
+#define COST_TIMES_MAX 3.0 /* of that, in one step */
+#define COST_STEPS     8.0 /* memory of what a step costs */
 
 static double min_of(double a, double b)
 {
@@ -252,8 +255,11 @@ static void block_add(struct governor *governor, const struct governor_step *ste
         block_compare(governor);
 }
 
+/* What another process took of a step is no cost of ours, however long it was. */
 static void follow(double *mean_ns, double ns)
 {
+    if (*mean_ns > 0)
+        ns = min_of(ns, COST_TIMES_MAX * *mean_ns);
     *mean_ns += *mean_ns > 0 ? (ns - *mean_ns) / COST_STEPS : max_of(ns, 1);
 }
 
@@ -322,7 +328,7 @@ static double ordinary_bound_ns(const struct governor *governor, uint32_t flags)
 
     if (flags == 0)
         return 0;
-    if (flags == governor->ordinary_flags)
+    if (flags == governor->ordinary_flags && governor->ordinary.result.known)
         factor =
             max_of(TIMED_SHARE, factor_bound(governor, &governor->ordinary.result,
                                              ordinary_share(governor, governor->rate)));
@@ -348,7 +354,7 @@ static void ordinary_set(struct governor *governor, uint32_t flags)
 {
     bool memory = (governor->ordinary_flags & RECORDING_MEMORY) != 0;
 
-    if (flags < governor->ordinary_flags)
+    if (flags < governor->ordinary_flags && governor->ordinary.result.known)
         governor->left_factor[memory] =
             factor_bound(governor, &governor->ordinary.result,
                          ordinary_share(governor, governor->rate));
@@ -366,6 +372,10 @@ static void ordinary_adapt(struct governor *governor)
         ORDINARY_SHARE * governor->options.budget * governor_mean_step_ns(governor);
     bool waited = governor->block >= governor->ordinary_block + HOLD_BLOCKS;
 
+    for (int i = 0; i < 2; i++) /* a noisy hour is forgotten */
+        if (governor->left_factor[i] > 0)
+            governor->left_factor[i] +=
+                (SAFETY - governor->left_factor[i]) / FADE_BLOCKS;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         bool more = rows[i] > governor->ordinary_flags;
         double bound_ns = ordinary_bound_ns(governor, rows[i]);

@@ -2,6 +2,9 @@
  * one rule: it reads, and decides nothing. */
 #include "probe/budget/governor.h"
 
+#define SHARE_MIN 1e-9 /* of the steps: less is the rounding of a difference */
+#define OLD_COST_SHARE                                                                 \
+    0.05 /* of the budget: what steps carried once has nearly faded */
 #define MARK_COST_MAX                                                                  \
     2.0 /* real over calibrated cost of a bare step's mark, which is timed */
 
@@ -37,15 +40,13 @@ static double pairs_needed(const struct governor *governor,
 static uint64_t steps_needed(const struct governor *governor)
 {
     double recorded = draw_recorded_share(governor->block, governor->rate);
-    double ordinary = governor->sums.ordinary_ns > 0
-                          ? 1 - recorded - draw_control_share(governor->block)
-                          : 0;
+    double ordinary = 1 - recorded - draw_control_share(governor->block);
     double blocks[2] = {0, 0};
 
     if (recorded > 0)
         blocks[0] = blocks_until(governor, recorded,
                                  pairs_needed(governor, &governor->recorded, recorded));
-    if (ordinary > 0)
+    if (ordinary > SHARE_MIN && governor->ordinary_flags != 0)
         blocks[1] = blocks_until(governor, ordinary,
                                  pairs_needed(governor, &governor->ordinary, ordinary));
     return (uint64_t)(governor->options.block_steps *
@@ -97,7 +98,8 @@ void governor_report(const struct governor *governor, struct governor_report *re
     uint64_t block =
         governor->options.block_steps > 1 ? governor->options.block_steps - 1 : 1;
     bool measured = (recorded.measured || !(recorded_pct + burst_pct > 0)) &&
-                    (ordinary.measured || !(ordinary_pct > 0));
+                    (ordinary.measured ||
+                     ordinary_pct <= OLD_COST_SHARE * 100 * governor->options.budget);
 
     *report = (struct governor_report){
         .budget_pct = 100 * governor->options.budget,

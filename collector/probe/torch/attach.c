@@ -22,9 +22,15 @@ static void recording_changed(uint32_t recording)
     torch_graph_record(recording);
 }
 
+static void graph_needed(void)
+{
+    torch_graph_record(probe_recording());
+}
+
 static const struct probe_hooks hooks = {
     .step_ending = step_ending,
     .recording_changed = recording_changed,
+    .graph_needed = graph_needed,
 };
 
 static uint32_t hooked_pid; /* the process whose step boundaries call us */

@@ -172,11 +172,14 @@ static int write_slot(const struct dl_phdr_info *info, uintptr_t address,
 
 void torch_slots_switch(const struct torch_places *places, bool ours)
 {
-    /* Relaxed: as in write_slot(). */
-    for (uint32_t i = 0; i < places->count; i++)
-        atomic_store_explicit(places->at[i].slot,
-                              ours ? places->at[i].ours : places->at[i].own,
-                              memory_order_relaxed);
+    /* Relaxed: as in write_slot(). What somebody else has put there since stays. */
+    for (uint32_t i = 0; i < places->count; i++) {
+        uintptr_t from = ours ? places->at[i].own : places->at[i].ours;
+        uintptr_t to = ours ? places->at[i].ours : places->at[i].own;
+
+        (void)atomic_compare_exchange_strong_explicit(
+            places->at[i].slot, &from, to, memory_order_relaxed, memory_order_relaxed);
+    }
 }
 
 /* The index of the task's slot that is called `symbol`, else -1. */

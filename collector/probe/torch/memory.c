@@ -500,5 +500,4 @@ void torch_memory_attach(void)
     attach_host(c10);
     attach_devices(c10);
     counting = true;
-    host_missed = false;
 }

@@ -61,7 +61,7 @@ ALWAYS_INLINE void op_begin(const void *record, uint8_t flags)
                      probe_thread_ticks(self));
     probe_leave(self);
     if (detail_limit_reached(self))
-        torch_observer_record(0);
+        torch_observer_record(probe_recording());
 }
 
 ALWAYS_INLINE void op_end(uint8_t flags)

@@ -308,6 +308,7 @@ def _time_waits(number: int, iterator: Any) -> None:
 
 
 def _iterator_begins(loader: Any) -> int:
+    _updates_over()
     number: int = _quietly(_number_of)(loader) or 0
     _describe(loader, number)
     _building.loading = _loadings.get(number)
@@ -419,6 +420,18 @@ def _updates_slowly(due: int) -> None:
         native(_updated_packed, due)
 
 
+_stepping: list[int] = []  # optimizers whose step() has begun, where there is no extension
+
+
+def _updates_over() -> None:
+    """A step() that raised has no end of its own."""
+    native = getattr(_library.calls, "updates_over", None)
+    if native is not None:
+        native()
+    while _stepping:
+        _library.calls.mark(c.OPTIMIZER_END, _stepping.pop())
+
+
 def _updated(optimizer: Any, updates: int) -> int:
     number = _number_optimizer(optimizer)
     _State.thread = threading.get_ident()
@@ -478,13 +491,19 @@ def _wrap_optimizer(torch: Any) -> None:
     @functools.wraps(original)
     def __init__(self: Any, *arguments: Any, **words: Any) -> None:
         original(self, *arguments, **words)
+        _updates_over()
         mark(c.OPTIMIZER_BUILT)
 
     def begins(optimizer: Any, arguments: Any, words: Any) -> None:
-        mark(c.OPTIMIZER_BEGIN, _updated(optimizer, _State.steps + 1))
+        number = _updated(optimizer, _State.steps + 1)
+        if _stepping.count(number) >= _nested_steps(optimizer):  # it raised the last time
+            _updates_over()
+        _stepping.append(number)
+        mark(c.OPTIMIZER_BEGIN, number)
 
     def ended(optimizer: Any, arguments: Any, words: Any) -> None:
-        mark(c.OPTIMIZER_END, _number_optimizer(optimizer))
+        if _stepping:
+            mark(c.OPTIMIZER_END, _stepping.pop())
 
     cls.__init__ = _skip(__init__)
     cls.zero_grad = _around(cls.zero_grad, c.ZERO_GRAD_BEGIN, c.ZERO_GRAD_END)
