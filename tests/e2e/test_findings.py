@@ -117,7 +117,8 @@ class TraceTest(FindingTest):
         self.follow_all("")
         findings = self.follow_all("?window=20-60")
         number, _ = self.follow(findings["data-loading"])
-        rows = self.ask("/api/steps?window=20-60")["steps"]
+        rows = [row for row in self.ask("/api/steps?window=20-60")["steps"]
+                if row["data_ms"] is not None]  # not of bare steps
         self.assertEqual(number, max(rows, key=lambda row: row["data_ms"])["number"])
 
     def test_the_links_of_a_job_that_was_killed_still_lead_to_its_steps(self):
