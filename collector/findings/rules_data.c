@@ -222,18 +222,6 @@ static double most_to_win(const struct rule_context *context, double price)
     return idle < price ? idle : price;
 }
 
-/* A worker that others keep from its core loads no batch meanwhile; where nobody sees the
- * workers, they fare as the trainer does. What the job's own processes take from each
- * other is the loader's: there are too many of them. */
-static double kept_from_cores(const struct rule_context *context)
-{
-    const struct load *load = &context->summary->load;
-    double delay = isnan(load->worker_delay) ? load->delay_share : load->worker_delay;
-    double ns = delay * load->others_share * context->train->mean_ns;
-
-    return ns > 0 ? ns : 0; /* NaN: not known */
-}
-
 /* What faster workers would end: the wait until a batch was there. Where nobody tells of it
  * no more than the trainer sleeps, for to take a batch over needs a core too. */
 static double waits_for_workers(const struct rule_context *context, double waited)
@@ -247,7 +235,8 @@ static double waits_for_workers(const struct rule_context *context, double waite
     else
         told += loading_unanswered_ns(context);
     /* Where nobody knows of a wait for data, what it sleeps is none. */
-    return isnan(waited) ? waited : fmin(told, waited) - kept_from_cores(context);
+    return isnan(waited) ? waited
+                         : fmin(told, waited) - loading_kept_from_cores_ns(context);
 }
 
 /* As many as now: more are no use, they keep up, or nobody knows how many there are. */
@@ -411,17 +400,6 @@ struct price {
     bool whole; /* all of `most`, else half */
 };
 
-static double waited_error_ns(const struct rule_context *context)
-{
-    const struct steps_summary *train = context->train;
-    const struct steps_typical *typical = &train->typical;
-    bool rare = typical->rare > 0 && loading_rare_stand_apart(context);
-    double waited = rare ? typical->waited_error_ns : train->waited_error_ns;
-    double taken = rare ? typical->taken_error_ns : train->taken_error_ns;
-
-    return loading_unanswered_ns(context) > 0 ? hypot(waited, taken) : waited;
-}
-
 /* What is told must surely be won: a wait that no loader saves is no finding, nor one that
  * may be nothing but a few late batches. A file has the few steps that somebody chose. */
 static struct price price_of(const struct rule_context *context,
@@ -431,7 +409,7 @@ static struct price price_of(const struct rule_context *context,
     double most = most_to_win(context, loading->data - loading->left);
     double ns = whole ? most : most / 2;
     double error = loading->now >= 1 && !isnan(context->train->waited_ns)
-                       ? waited_error_ns(context)
+                       ? loading_waited_error_ns(context)
                        : rule_error_of_phase(context, EVENT_PHASE_DATA);
     double least = context->summary->head.from_file
                        ? ns
