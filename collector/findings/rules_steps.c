@@ -417,7 +417,8 @@ const struct rule rules_steps[] = {
       .max = 1,
       .source = "what a validation set of the usual fifth costs after every epoch",
       .owner = OWNER_STEPS,
-      .trend = true},
+      .trend = true,
+      .outside = true},
      find_validation},
     {.find = NULL},
 };
