@@ -124,8 +124,9 @@ static const char *no_more(struct rule_context *context)
     return "More workers than these seldom help";
 }
 
-static void advise_data(struct rule_context *context, struct finding *finding,
-                        double workers, double wanted)
+/* Who is to load: more of them, or the same with less to do. */
+static void advise_loading(struct rule_context *context, struct finding *finding,
+                           double workers, double wanted)
 {
     if (wanted < 1)
         rule_advise(finding,
@@ -168,6 +169,12 @@ static void advise_data(struct rule_context *context, struct finding *finding,
     else
         rule_advise(finding,
                     rule_print(context, "%s: " CHEAPER_SAMPLES, no_more(context)));
+}
+
+static void advise_data(struct rule_context *context, struct finding *finding,
+                        double workers, double wanted)
+{
+    advise_loading(context, finding, workers, wanted);
     if (workers >= 1 && waits_for_storage(context) && !loading_is_collating(context))
         rule_advise(finding, "The workers wait for their storage: copy the set to a "
                              "local disk, or read few large files instead of many "
@@ -326,6 +333,32 @@ static const char *formula_of(struct rule_context *context,
                       wait, idles ? end : "", rule_ms(context, most / 2));
 }
 
+static void add_evidence(struct rule_context *context, struct finding *finding,
+                         const struct loading *loading, double workers)
+{
+    double step = context->train->mean_ns;
+
+    rule_evidence(context, finding, "data_ms", loading->waited / NS_PER_MS);
+    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
+    rule_evidence(context, finding, "share_pct", 100 * loading->waited / step);
+    rule_evidence(context, finding, "no_batch_ready_ms",
+                  context->train->waited_ns / NS_PER_MS);
+    rule_evidence(context, finding, "late_pct", 100 * context->train->late_share);
+    rule_evidence(context, finding, "workers", workers);
+    rule_evidence(context, finding, "worker_cpu_pct",
+                  100 * loading_worker_share(context));
+    loading_evidence(context, finding);
+    if (loading->now >= 1 && context->summary->load.workers > 0)
+        rule_evidence_text(context, finding, "bound_by",
+                           loading_keeps_up(context)       ? "few batches"
+                           : loading_is_collating(context) ? "collate_fn"
+                           : waits_for_storage(context)    ? "storage"
+                                                           : "cores");
+    rule_evidence(context, finding, "batch_size",
+                  rule_number(context, FACT_DATALOADER_BATCH_SIZE));
+    rule_evidence(context, finding, "cores", rule_cores(context));
+}
+
 static void describe(struct rule_context *context, struct finding *finding,
                      const struct loading *loading)
 {
@@ -372,25 +405,7 @@ static void describe(struct rule_context *context, struct finding *finding,
               "or the cores are taken by something else."
             : "The wait is for a disk or a network that more workers do not make "
               "faster, or the cores are taken by something else.";
-    rule_evidence(context, finding, "data_ms", loading->waited / NS_PER_MS);
-    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
-    rule_evidence(context, finding, "share_pct", 100 * loading->waited / step);
-    rule_evidence(context, finding, "no_batch_ready_ms",
-                  context->train->waited_ns / NS_PER_MS);
-    rule_evidence(context, finding, "late_pct", 100 * context->train->late_share);
-    rule_evidence(context, finding, "workers", workers);
-    rule_evidence(context, finding, "worker_cpu_pct",
-                  100 * loading_worker_share(context));
-    loading_evidence(context, finding);
-    if (loading->now >= 1 && context->summary->load.workers > 0)
-        rule_evidence_text(context, finding, "bound_by",
-                           loading_keeps_up(context)       ? "few batches"
-                           : loading_is_collating(context) ? "collate_fn"
-                           : waits_for_storage(context)    ? "storage"
-                                                           : "cores");
-    rule_evidence(context, finding, "batch_size",
-                  rule_number(context, FACT_DATALOADER_BATCH_SIZE));
-    rule_evidence(context, finding, "cores", rule_cores(context));
+    add_evidence(context, finding, loading, workers);
     advise_data(context, finding, workers, loading->wanted);
 }
 
