@@ -292,9 +292,15 @@ static void find_sizes(struct rule_context *context, double over)
     rule_evidence(context, finding, "median_ms", train->p50_ns / NS_PER_MS);
     rule_evidence(context, finding, "mean_ms", train->mean_ns / NS_PER_MS);
     rule_evidence(context, finding, "slow_steps", context->summary->steps.slow_count);
-    rule_advise(finding, "Samples that are padded to the longest of their batch: "
-                         "batches of samples alike in length have less padding "
-                         "(`group_by_length=True` in transformers)");
+    const char *lengths = setting_text(context, SETTING_LENGTHS, NULL);
+
+    rule_advise(
+        finding,
+        rule_print(context,
+                   "Samples that are padded to the longest of their batch: batches of "
+                   "samples alike in length have less padding%s%s",
+                   lengths[0] == '\0' || context->summary->native ? "" : ": ",
+                   context->summary->native ? "" : lengths));
     rule_advise(finding, "The trace of a slow step says whether all of it is longer "
                          "than of a usual one, as with a larger batch");
 }

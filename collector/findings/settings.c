@@ -22,7 +22,7 @@ static const struct {
       [SETTING_WORKER_COUNT] = "`num_workers=#`",
       [SETTING_PREFETCH] = "`prefetch_factor=#`",
       [SETTING_PERSISTENT] = "`persistent_workers=True`",
-      [SETTING_PIN_MEMORY] = "`pin_memory=True`",
+      [SETTING_PIN_MEMORY] = "`DataLoader(..., pin_memory=True)`",
       [SETTING_CACHE] = "",
       [SETTING_BATCH_SIZE] = "`DataLoader(..., batch_size=#)`",
       [SETTING_LENGTHS] = "",
