@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "findings/settings.h"
+
 /* Below this a copy takes as long for its start as for its bytes: 10 us at 6 GB/s. */
 #define SMALL_BYTES 65536.0
 
@@ -9,7 +11,7 @@
 #define SMALL_NEEDED 100u
 
 struct way_words {
-    const char *what, *torch, *native; /* advice: rule_advise_in() */
+    const char *what, *torch, *native; /* advice: advice_of(), rule_advise_in() */
 };
 
 #define NEXT_BATCH                                                                     \
@@ -34,14 +36,13 @@ static struct way_words words_of(const struct gpu_run_copies *copies)
 {
     static const struct way_words pageable = {
         "from pageable memory of the host to the device",
-        "`DataLoader(..., pin_memory=True)` and `batch.to(device, non_blocking=True)`: "
-        "pageable memory is staged first, and the host waits for it",
+        "`batch.to(device, non_blocking=True)`: pageable memory is staged first, and "
+        "the host waits for it",
         PIN_NATIVE};
     static const struct way_words pinned = {
         "from pinned memory of the host to the device", NEXT_BATCH, NEXT_BATCH_NATIVE};
     static const struct way_words either = {
-        "from the host to the device",
-        NEXT_BATCH "; it has to be pinned (`DataLoader(..., pin_memory=True)`)",
+        "from the host to the device", NEXT_BATCH,
         NEXT_BATCH_NATIVE "; its memory has to be of `cudaMallocHost`"};
     static const char keep[] = "Keep results on the device: add losses and metrics up "
                                "there, and bring them to the host every n-th step";
@@ -121,9 +122,25 @@ static bool are_small(const struct gpu_run_copies *copies)
            (double)copies->bytes / (double)copies->count < SMALL_BYTES;
 }
 
-static void advise(const struct rule_context *context, struct finding *finding,
+/* As words_of() has it, and how batches are pinned where they may not be. */
+static const char *advice_of(struct rule_context *context,
+                             const struct gpu_run_copies *copies)
+{
+    const char *pin = setting_text(context, SETTING_PIN_MEMORY, NULL);
+    const char *torch = words_of(copies).torch;
+
+    if (copies->way != EVENT_COPY_H2D || !(copies->pageable || copies->unknown))
+        return torch;
+    return copies->pageable
+               ? rule_print(context, "%s and %s", pin, torch)
+               : rule_print(context, "%s; it has to be pinned (%s)", torch, pin);
+}
+
+static void advise(struct rule_context *context, struct finding *finding,
                    const struct gpu_run_copies *most)
 {
+    const char *next = "`batch.to(device, non_blocking=True)` for the next batch while "
+                       "this one trains";
     bool pins = rule_number(context, FACT_DATALOADER_PIN_MEMORY) >= 1;
 
     if (most != NULL && are_small(most))
@@ -136,15 +153,14 @@ static void advise(const struct rule_context *context, struct finding *finding,
         rule_advise_in(context, finding, most->pageable ? OTHERS_PINNED : NEXT_BATCH,
                        most->pageable ? PIN_NATIVE : NEXT_BATCH_NATIVE);
     else if (most != NULL)
-        rule_advise_in(context, finding, words_of(most).torch, words_of(most).native);
+        rule_advise_in(context, finding, advice_of(context, most),
+                       words_of(most).native);
     else
         rule_advise_in(
             context, finding,
-            pins
-                ? "`batch.to(device, non_blocking=True)` for the next batch while this "
-                  "one trains"
-                : "`pin_memory=True` and `batch.to(device, non_blocking=True)` for the "
-                  "next batch while this one trains",
+            pins ? next
+                 : rule_print(context, "%s and %s",
+                              setting_text(context, SETTING_PIN_MEMORY, NULL), next),
             "`cudaMallocHost` and `cudaMemcpyAsync` for the next batch while this one "
             "trains");
     if (most == NULL || most->way == EVENT_COPY_H2D)

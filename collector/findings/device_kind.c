@@ -3,7 +3,7 @@
  * neither CUDA's graphs nor its libraries. */
 #include <string.h>
 
-#include "findings/rules.h"
+#include "findings/settings.h"
 
 /* "xpu" of "xpu:0". */
 static size_t kind_length(const char *device)
@@ -50,17 +50,30 @@ static bool is_cudas_own(const char *advice)
     return false;
 }
 
-/* `torch.cuda.synchronize()` as `torch.xpu.synchronize()`, autocast("cuda") likewise. */
+/* Some vendor's own: its module of torch has whatever name that vendor gives it. */
+#define NAMELESS "privateuseone"
+
+/* `torch.cuda.synchronize()` as `torch.xpu.synchronize()`, autocast("cuda") likewise. NULL:
+ * it names such a module, and nobody knows the device's. */
 static const char *in_words_of(struct findings *findings, const char *advice,
                                const char *kind, size_t length)
 {
+    const size_t before = sizeof(SCALER_BEFORE) - 1;
+    bool nameless =
+        length == sizeof(NAMELESS) - 1 && strncmp(kind, NAMELESS, length) == 0;
     char text[1024];
     size_t used = 0;
 
     for (const char *at = advice; *at != '\0' && used + length < sizeof(text) - 1;) {
+        if (strncmp(at, SCALER_BEFORE, before) == 0) {
+            at += before;
+            continue;
+        }
         bool named = strncmp(at, "cuda", 4) == 0 && at > advice &&
                      (at[-1] == '.' || at[-1] == '"') && (at[4] == '.' || at[4] == '"');
 
+        if (named && nameless)
+            return NULL;
         if (named) {
             memcpy(text + used, kind, length);
             used += length;
@@ -85,10 +98,15 @@ void findings_fit_device(const struct bottlenecks_answer *summary,
         struct finding *finding = &findings->list[i];
         uint32_t kept = 0;
 
-        for (uint32_t j = 0; j < finding->advice_count; j++)
-            if (!is_cudas_own(finding->advice[j]))
-                finding->advice[kept++] =
-                    in_words_of(findings, finding->advice[j], device, length);
+        for (uint32_t j = 0; j < finding->advice_count; j++) {
+            const char *advice =
+                is_cudas_own(finding->advice[j])
+                    ? NULL
+                    : in_words_of(findings, finding->advice[j], device, length);
+
+            if (advice != NULL)
+                finding->advice[kept++] = advice;
+        }
         finding->advice_count = kept;
     }
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "aggregate/sum.h"
 #include "findings/rules.h"
 
 /* A median of fewer says nothing. */
@@ -181,12 +182,14 @@ static void cap_claims(struct finding *finding)
         finding->claims[i].ns *= finding->ns_per_step / sum;
 }
 
-/* No fix gives back more than what it is about, or than the step. */
+/* No fix gives back more than what it is about, or than the step that it lies in. */
 static void cap_price(struct rule_context *context, struct finding *finding)
 {
     double step = context->train->mean_ns, most = fmin(finding->takes_ns, step);
     double kept = most / finding->ns_per_step;
 
+    if (finding->rule->outside)
+        return;
     if (finding->high_ns > step) /* not where it is NaN */
         finding->high_ns = step;
     if (!(finding->ns_per_step > most))
@@ -216,6 +219,8 @@ static void cap_prices(struct rule_context *context, uint32_t first)
 
         cap_price(context, finding);
         cap_claims(finding);
+        if (!(finding->ns_per_step < (double)SUM_MAX_NS))
+            continue; /* of a sum that was held there */
         if (!of_step || !(finding->ns_per_step < before) ||
             finding->share >= context->threshold)
             findings->list[kept++] = *finding;

@@ -140,6 +140,7 @@ struct finding_rule {
     bool records; /* reads ranges or GPU work of each step, but for what was lost */
     /* Its price lies in no phase, and what comes at a period there has no part in it. */
     bool left_of_other;
+    bool outside; /* its price lies in no step: it may be more than one takes */
 };
 
 /* Noise of a tenth on either side of a threshold neither brings nor takes a finding. */

@@ -314,3 +314,38 @@ double loading_told_apart_ns(const struct rule_context *context)
 {
     return loading_late_ns(context) + loading_slow_worker_ns(context);
 }
+
+double loading_waited_error_ns(const struct rule_context *context)
+{
+    const struct steps_summary *train = context->train;
+    const struct steps_typical *typical = &train->typical;
+    bool rare = typical->rare > 0 && loading_rare_stand_apart(context);
+    double waited = rare ? typical->waited_error_ns : train->waited_error_ns;
+    double taken = rare ? typical->taken_error_ns : train->taken_error_ns;
+
+    return loading_unanswered_ns(context) > 0 ? hypot(waited, taken) : waited;
+}
+
+double loading_kept_from_cores_ns(const struct rule_context *context)
+{
+    const struct load *load = &context->summary->load;
+    double delay = isnan(load->worker_delay) ? load->delay_share : load->worker_delay;
+    double ns = delay * load->others_share * context->train->mean_ns;
+
+    return ns > 0 ? ns : 0; /* NaN: not known */
+}
+
+/* Where a trace has workers without their number. */
+#define WORKERS_USUAL 4.0
+
+bool rule_is_loader_rhythm(const struct rule_context *context)
+{
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    double workers = rule_number(context, FACT_DATALOADER_UNCOUNTED) >= 1
+                         ? WORKERS_USUAL
+                         : rule_number(context, FACT_DATALOADER_WORKERS);
+    double ahead = rule_number(context, FACT_DATALOADER_PREFETCH);
+
+    return rhythm->period.part == EVENT_PHASE_DATA && workers >= 1 &&
+           rhythm->period_steps <= workers * (ahead >= 1 ? ahead : 2);
+}

@@ -84,4 +84,12 @@ double loading_slow_worker_ns(const struct rule_context *context);
 /* All of these: findings of their own, or of the run's start. */
 double loading_told_apart_ns(const struct rule_context *context);
 
+/* Half of the 95 % interval of the wait without a ready batch, and of what goes unanswered. */
+double loading_waited_error_ns(const struct rule_context *context);
+
+/* A worker that others keep from its core loads no batch meanwhile; where nobody sees the
+ * workers, they fare as the trainer does. What the job's own processes take from each
+ * other is the loader's: there are too many of them. */
+double loading_kept_from_cores_ns(const struct rule_context *context);
+
 #endif

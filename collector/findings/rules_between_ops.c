@@ -38,14 +38,12 @@ static struct asleep_part look_at(const struct rule_context *context,
     };
 }
 
-/* What it sleeps for, where ranks exchange something and the kernel names no other place than
- * a wait for a thread: gloo's threads do the work of a collective. */
+/* What it may sleep for, where ranks exchange something and the kernel says that it waits for
+ * a thread: gloo's threads do the work of a collective. So do those of a queue theirs. */
 static const struct op_row *exchange_of(const struct rule_context *context,
                                         const struct asleep_part *part)
 {
-    bool thread = part->place[0] == '\0' || strstr(part->place, "futex") != NULL;
-
-    return thread ? looks_exchange(context) : NULL;
+    return strstr(part->place, "futex") != NULL ? looks_exchange(context) : NULL;
 }
 
 static void advise_wait(struct rule_context *context, struct finding *finding,
@@ -84,13 +82,14 @@ static void describe(struct rule_context *context, struct finding *finding,
 {
     const struct op_row *exchange = exchange_of(context, part);
     const char *what = exchange == NULL ? looks_wait(part->place)->what
-                                        : "waiting for what the ranks exchange";
+                                        : "waiting for another thread, as in an "
+                                          "exchange between ranks";
     double step = context->train->mean_ns;
 
     finding->title = rule_print(
         context,
         exchange == NULL ? "The training thread sleeps in %s"
-                         : "Communication: in %s the ranks wait for each other",
+                         : "Communication: in %s the ranks may wait for each other",
         name);
     finding->formula =
         rule_print(context, "%.3g %% of the looks, off the CPU in %s * %s = %s",

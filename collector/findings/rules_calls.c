@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "findings/rules.h"
+#include "findings/settings.h"
 
 #define BIT(cause) (1u << (cause))
 
@@ -132,7 +132,7 @@ static void find_calls(struct rule_context *context, const struct call_rule *rul
 
 static void find_pinning(struct rule_context *context)
 {
-    static const struct call_rule rule = {
+    const struct call_rule rule = {
         .call = OPS_CALL_PIN,
         .causes = BIT(GPU_IDLE_ALLOC),
         .title = "Pinned memory is made anew in each step",
@@ -140,9 +140,10 @@ static void find_pinning(struct rule_context *context)
             "pin host memory or give it back: the system locks each page of it, and "
             "the device's work may have to end first",
         .wrong_if = "These are the first steps: torch keeps pinned memory that it has.",
-        .advice = {"`DataLoader(..., pin_memory=True)` instead of `.pin_memory()` in "
-                   "the loop: "
-                   "a thread of its own pins, and keeps the memory",
+        .advice = {rule_print(context,
+                              "%s instead of `.pin_memory()` in the loop: a thread of "
+                              "its own pins, and keeps the memory",
+                              setting_text(context, SETTING_PIN_MEMORY, NULL)),
                    "Two buffers in turns that are pinned before the loop "
                    "(`torch.empty_like(batch).pin_memory()`), each filled again "
                    "(`buffer.copy_(batch)`) only after " COPY_IS_OVER},

@@ -41,7 +41,8 @@ static void add(struct exchange *exchange, const struct op_row *row)
         exchange->dearest = row;
 }
 
-/* What surely runs beside no op: no more than the step has beside these. */
+/* What may run beside no op: no more than the step has beside these. A call may lie in an op
+ * of its own, or beside one in another thread. */
 static double exposed_ns(const struct exchange *exchange, double step_ns)
 {
     double beside = fmin(exchange->done_ns, step_ns - exchange->computed_ns);
@@ -73,11 +74,12 @@ static void find_wait(struct rule_context *context)
         context,
         "%s in collectives / 2 = %s; how much of it is the peers' is not known",
         rule_ms(context, waits), rule_ms(context, waits / 2));
-    finding->sentence = rule_print(context,
-                                   "%s of %s of a step are spent in collectives while "
-                                   "nothing else runs, most in %s",
-                                   rule_ms(context, waits), rule_ms(context, step),
-                                   exchange.dearest->name);
+    finding->sentence = rule_print(
+        context,
+        exchange.called_ns >= waits
+            ? "%s of %s of a step are spent in calls of collectives, most in %s"
+            : "Up to %s of %s of a step are exchanges while no op runs, most in %s",
+        rule_ms(context, waits), rule_ms(context, step), exchange.dearest->name);
     finding->wrong_if = "The exchange itself takes that long: then the network is the "
                         "limit, not the peers.";
     rule_evidence(context, finding, "wait_ms", waits / NS_PER_MS);

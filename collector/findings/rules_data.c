@@ -124,8 +124,9 @@ static const char *no_more(struct rule_context *context)
     return "More workers than these seldom help";
 }
 
-static void advise_data(struct rule_context *context, struct finding *finding,
-                        double workers, double wanted)
+/* Who is to load: more of them, or the same with less to do. */
+static void advise_loading(struct rule_context *context, struct finding *finding,
+                           double workers, double wanted)
 {
     if (wanted < 1)
         rule_advise(finding,
@@ -168,6 +169,12 @@ static void advise_data(struct rule_context *context, struct finding *finding,
     else
         rule_advise(finding,
                     rule_print(context, "%s: " CHEAPER_SAMPLES, no_more(context)));
+}
+
+static void advise_data(struct rule_context *context, struct finding *finding,
+                        double workers, double wanted)
+{
+    advise_loading(context, finding, workers, wanted);
     if (workers >= 1 && waits_for_storage(context) && !loading_is_collating(context))
         rule_advise(finding, "The workers wait for their storage: copy the set to a "
                              "local disk, or read few large files instead of many "
@@ -222,18 +229,6 @@ static double most_to_win(const struct rule_context *context, double price)
     return idle < price ? idle : price;
 }
 
-/* A worker that others keep from its core loads no batch meanwhile; where nobody sees the
- * workers, they fare as the trainer does. What the job's own processes take from each
- * other is the loader's: there are too many of them. */
-static double kept_from_cores(const struct rule_context *context)
-{
-    const struct load *load = &context->summary->load;
-    double delay = isnan(load->worker_delay) ? load->delay_share : load->worker_delay;
-    double ns = delay * load->others_share * context->train->mean_ns;
-
-    return ns > 0 ? ns : 0; /* NaN: not known */
-}
-
 /* What faster workers would end: the wait until a batch was there. Where nobody tells of it
  * no more than the trainer sleeps, for to take a batch over needs a core too. */
 static double waits_for_workers(const struct rule_context *context, double waited)
@@ -247,7 +242,8 @@ static double waits_for_workers(const struct rule_context *context, double waite
     else
         told += loading_unanswered_ns(context);
     /* Where nobody knows of a wait for data, what it sleeps is none. */
-    return isnan(waited) ? waited : fmin(told, waited) - kept_from_cores(context);
+    return isnan(waited) ? waited
+                         : fmin(told, waited) - loading_kept_from_cores_ns(context);
 }
 
 /* As many as now: more are no use, they keep up, or nobody knows how many there are. */
@@ -337,6 +333,32 @@ static const char *formula_of(struct rule_context *context,
                       wait, idles ? end : "", rule_ms(context, most / 2));
 }
 
+static void add_evidence(struct rule_context *context, struct finding *finding,
+                         const struct loading *loading, double workers)
+{
+    double step = context->train->mean_ns;
+
+    rule_evidence(context, finding, "data_ms", loading->waited / NS_PER_MS);
+    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
+    rule_evidence(context, finding, "share_pct", 100 * loading->waited / step);
+    rule_evidence(context, finding, "no_batch_ready_ms",
+                  context->train->waited_ns / NS_PER_MS);
+    rule_evidence(context, finding, "late_pct", 100 * context->train->late_share);
+    rule_evidence(context, finding, "workers", workers);
+    rule_evidence(context, finding, "worker_cpu_pct",
+                  100 * loading_worker_share(context));
+    loading_evidence(context, finding);
+    if (loading->now >= 1 && context->summary->load.workers > 0)
+        rule_evidence_text(context, finding, "bound_by",
+                           loading_keeps_up(context)       ? "few batches"
+                           : loading_is_collating(context) ? "collate_fn"
+                           : waits_for_storage(context)    ? "storage"
+                                                           : "cores");
+    rule_evidence(context, finding, "batch_size",
+                  rule_number(context, FACT_DATALOADER_BATCH_SIZE));
+    rule_evidence(context, finding, "cores", rule_cores(context));
+}
+
 static void describe(struct rule_context *context, struct finding *finding,
                      const struct loading *loading)
 {
@@ -383,25 +405,7 @@ static void describe(struct rule_context *context, struct finding *finding,
               "or the cores are taken by something else."
             : "The wait is for a disk or a network that more workers do not make "
               "faster, or the cores are taken by something else.";
-    rule_evidence(context, finding, "data_ms", loading->waited / NS_PER_MS);
-    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
-    rule_evidence(context, finding, "share_pct", 100 * loading->waited / step);
-    rule_evidence(context, finding, "no_batch_ready_ms",
-                  context->train->waited_ns / NS_PER_MS);
-    rule_evidence(context, finding, "late_pct", 100 * context->train->late_share);
-    rule_evidence(context, finding, "workers", workers);
-    rule_evidence(context, finding, "worker_cpu_pct",
-                  100 * loading_worker_share(context));
-    loading_evidence(context, finding);
-    if (loading->now >= 1 && context->summary->load.workers > 0)
-        rule_evidence_text(context, finding, "bound_by",
-                           loading_keeps_up(context)       ? "few batches"
-                           : loading_is_collating(context) ? "collate_fn"
-                           : waits_for_storage(context)    ? "storage"
-                                                           : "cores");
-    rule_evidence(context, finding, "batch_size",
-                  rule_number(context, FACT_DATALOADER_BATCH_SIZE));
-    rule_evidence(context, finding, "cores", rule_cores(context));
+    add_evidence(context, finding, loading, workers);
     advise_data(context, finding, workers, loading->wanted);
 }
 
@@ -410,17 +414,6 @@ struct price {
     double ns, most, error, least;
     bool whole; /* all of `most`, else half */
 };
-
-static double waited_error_ns(const struct rule_context *context)
-{
-    const struct steps_summary *train = context->train;
-    const struct steps_typical *typical = &train->typical;
-    bool rare = typical->rare > 0 && loading_rare_stand_apart(context);
-    double waited = rare ? typical->waited_error_ns : train->waited_error_ns;
-    double taken = rare ? typical->taken_error_ns : train->taken_error_ns;
-
-    return loading_unanswered_ns(context) > 0 ? hypot(waited, taken) : waited;
-}
 
 /* What is told must surely be won: a wait that no loader saves is no finding, nor one that
  * may be nothing but a few late batches. A file has the few steps that somebody chose. */
@@ -431,7 +424,7 @@ static struct price price_of(const struct rule_context *context,
     double most = most_to_win(context, loading->data - loading->left);
     double ns = whole ? most : most / 2;
     double error = loading->now >= 1 && !isnan(context->train->waited_ns)
-                       ? waited_error_ns(context)
+                       ? loading_waited_error_ns(context)
                        : rule_error_of_phase(context, EVENT_PHASE_DATA);
     double least = context->summary->head.from_file
                        ? ns

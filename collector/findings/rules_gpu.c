@@ -501,6 +501,54 @@ static struct pinned pinned_of(const struct rule_context *context,
                            isnan(link) ? 1 : fmin(fmax(1 - rate / link, saves), 1)};
 }
 
+static void advise_pinning(struct rule_context *context, struct finding *finding,
+                           bool pins)
+{
+    /* What a loader pins already comes from elsewhere. */
+    if (!pins)
+        rule_advise_in(
+            context, finding,
+            rule_print(context, "%s and `batch.to(device, non_blocking=True)`",
+                       setting_text(context, SETTING_PIN_MEMORY, NULL)),
+            "Batches in memory of `cudaMallocHost`, copied by `cudaMemcpyAsync`");
+    rule_advise_in(
+        context, finding,
+        "Tensors of your own: two pinned buffers in turns (`torch.empty_like("
+        "batch).pin_memory()`), each filled again only after " COPY_IS_OVER,
+        "Two such buffers in turns, each filled again only after "
+        "`cudaEventSynchronize` of an event behind its copy");
+}
+
+static void describe_pageable(struct rule_context *context, struct finding *finding,
+                              const struct gpu_device *device,
+                              const struct to_device *copies)
+{
+    double share = copies->pageable_ns / copies->all_ns;
+    double rate = copies->pageable_bytes / copies->pageable_ns;
+    bool pins = rule_number(context, FACT_DATALOADER_PIN_MEMORY) >= 1;
+
+    finding->title = pins ? "Tensors are copied from memory that is not pinned"
+                          : "Batches are copied from memory that is not pinned";
+    finding->sentence = rule_print(
+        context,
+        "%.0f %% of the time of copies in training is from pageable memory: staged "
+        "first%s, while the host waits",
+        100 * share,
+        isnan(copies->pageable_bytes) ? ""
+                                      : rule_print(context, ", at %.3g GB/s", rate));
+    finding->wrong_if =
+        "The copies are a few large ones, which go on beside the steps.";
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence(context, finding, "pageable_pct", 100 * share);
+    rule_evidence(context, finding, "pageable_gb_per_s", rate);
+    rule_evidence(context, finding, "pinned_gb_per_s",
+                  rule_share(copies->pinned_bytes, copies->pinned_ns));
+    rule_evidence(context, finding, "link_gb_per_s",
+                  link_of_device(context, device) / 1e9);
+    copies_name(context, finding);
+    advise_pinning(context, finding, pins);
+}
+
 static void find_pageable(struct rule_context *context)
 {
     const struct gpu_device *device = rule_device(context);
@@ -515,7 +563,6 @@ static void find_pageable(struct rule_context *context)
     double share = copies.pageable_ns / copies.all_ns;
     const struct pinned pinned = pinned_of(context, device, &copies);
     double saves = pinned.saves, price = waits * share * saves;
-    bool pins = rule_number(context, FACT_DATALOADER_PIN_MEMORY) >= 1;
 
     if (!(price / context->train->mean_ns >= context->threshold))
         return;
@@ -529,49 +576,14 @@ static void find_pageable(struct rule_context *context)
     rule_claim_model(context, finding, CLAIM_COPY,
                      device->idle_ns[GPU_IDLE_COPY] * share * saves);
     rule_claim_model(context, finding, CLAIM_WORK, own * share * saves);
-    finding->title = pins ? "Tensors are copied from memory that is not pinned"
-                          : "Batches are copied from memory that is not pinned";
     finding->formula = rule_print(context,
                                   "(%s copying alone%s + %s waiting for copies) * %.0f "
-                                  "%% pageable * %.0f %% saved "
-                                  "= %s",
+                                  "%% pageable * %.0f %% saved = %s",
                                   rule_ms(context, alone.ns),
                                   work_alone_share(context, finding, &alone),
                                   rule_ms(context, device->idle_ns[GPU_IDLE_COPY]),
                                   100 * share, 100 * saves, rule_ms(context, price));
-    finding->sentence =
-        rule_print(context,
-                   "%.0f %% of the time of copies in training is from pageable memory: "
-                   "staged first%s, while the host waits",
-                   100 * share,
-                   isnan(copies.pageable_bytes)
-                       ? ""
-                       : rule_print(context, ", at %.3g GB/s",
-                                    copies.pageable_bytes / copies.pageable_ns));
-    finding->wrong_if =
-        "The copies are a few large ones, which go on beside the steps.";
-    rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "pageable_pct", 100 * share);
-    rule_evidence(context, finding, "pageable_gb_per_s",
-                  copies.pageable_bytes / copies.pageable_ns);
-    rule_evidence(context, finding, "pinned_gb_per_s",
-                  rule_share(copies.pinned_bytes, copies.pinned_ns));
-    rule_evidence(context, finding, "link_gb_per_s",
-                  link_of_device(context, device) / 1e9);
-    /* What a loader pins already comes from elsewhere. */
-    if (!pins)
-        rule_advise_in(
-            context, finding,
-            "`DataLoader(..., pin_memory=True)` and "
-            "`batch.to(device, non_blocking=True)`",
-            "Batches in memory of `cudaMallocHost`, copied by `cudaMemcpyAsync`");
-    copies_name(context, finding);
-    rule_advise_in(
-        context, finding,
-        "Tensors of your own: two pinned buffers in turns (`torch.empty_like("
-        "batch).pin_memory()`), each filled again only after " COPY_IS_OVER,
-        "Two such buffers in turns, each filled again only after "
-        "`cudaEventSynchronize` of an event behind its copy");
+    describe_pageable(context, finding, device, &copies);
 }
 
 #define IDLE_RULE_OF(price)                                                            \

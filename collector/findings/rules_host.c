@@ -333,8 +333,10 @@ static void advise_place(struct rule_context *context, struct finding *finding,
         break;
     case WITHOUT_LOADER:
         rule_advise_in(context, finding,
-                       "Make the next batch beside the training: a `DataLoader` with "
-                       "`num_workers`, or a thread and a queue",
+                       rule_print(context,
+                                  "Make the next batch beside the training: %s, or a "
+                                  "thread and a queue",
+                                  setting_text(context, SETTING_WORKERS, "...")),
                        own);
         rule_advise_in(context, finding,
                        "Say which code makes it: `with trainglass.phase(\"data\"):`",

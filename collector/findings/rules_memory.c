@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "findings/rules.h"
+#include "findings/settings.h"
 
 #define GROWTH_STEPS 10u
 
@@ -66,10 +66,13 @@ static void add_host_full(struct rule_context *context, const struct memory_host
                     "Other programs hold most of it: end what is not needed, or "
                     "a limit for each (`systemd-run --scope -p MemoryMax=`)");
     }
-    rule_advise_in(context, finding,
-                   "Fewer loader workers or a smaller `prefetch_factor`: each holds "
-                   "batches of its own",
-                   "Fewer batches ahead: each holds memory of its own");
+    const char *ahead = setting_text(context, SETTING_PREFETCH, "1");
+
+    rule_advise_in(
+        context, finding,
+        rule_print(context, "Fewer loader workers%s%s: each holds batches of its own",
+                   ahead[0] == '\0' ? "" : ", or fewer batches ahead with ", ahead),
+        "Fewer batches ahead: each holds memory of its own");
     rule_advise_in(context, finding,
                    "Map large data sets (`numpy.memmap`) instead of reading them whole",
                    "Map large data sets (`mmap`) instead of reading them whole");

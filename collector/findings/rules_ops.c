@@ -130,9 +130,8 @@ static void advise_tiny(struct rule_context *context, struct finding *finding)
             context, finding, SETTING_COMPILE, NULL,
             " makes few large ops of them; compare steps with and without it");
     finding->wrong_if =
-        "A device that this page does not see is busy all the time: then "
-        "calls are hidden behind it. `torch.compile` can also lose: with batches of "
-        "many "
+        "A device that this page does not see is busy all the time: then calls are "
+        "hidden behind it. `torch.compile` can also lose: with batches of many "
         "shapes, and with small models on the CPU, where a tiny BERT in transformers' "
         "`Trainer` became 20 to 23 % slower.";
     /* Whether the advice brings the price is less sure than that it is spent. */

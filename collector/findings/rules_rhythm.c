@@ -110,21 +110,6 @@ static const char *spread_over(struct rule_context *context,
                       of_steps(context, extra), rule_ms(context, extra->ns_per_step));
 }
 
-/* Where a trace has workers without their number. */
-#define WORKERS_USUAL 4.0
-
-bool rule_is_loader_rhythm(const struct rule_context *context)
-{
-    const struct rhythm *rhythm = &context->summary->rhythm;
-    double workers = rule_number(context, FACT_DATALOADER_UNCOUNTED) >= 1
-                         ? WORKERS_USUAL
-                         : rule_number(context, FACT_DATALOADER_WORKERS);
-    double ahead = rule_number(context, FACT_DATALOADER_PREFETCH);
-
-    return rhythm->period.part == EVENT_PHASE_DATA && workers >= 1 &&
-           rhythm->period_steps <= workers * (ahead >= 1 ? ahead : 2);
-}
-
 /* Where fewer collections are to be expected in steps of which the device's work is known,
  * its idle time may hold none. */
 #define COLLECTIONS_SEEN 3

@@ -186,7 +186,8 @@ const struct rule rules_run[] = {
       .source =
           "as for validation: what a fifth of the run is spent on, people look at",
       .owner = OWNER_STEPS,
-      .trend = true},
+      .trend = true,
+      .outside = true},
      find_outside},
     {{.id = "moved-data",
       .reads = "ops that only copy, cast or join; phase data; amp.dtype",

@@ -6,19 +6,27 @@
 #include "findings/looks.h"
 #include "findings/settings.h"
 
+/* How many of the slow steps have it. */
+static uint32_t times_of(const struct steps_answer *steps, const char *cause)
+{
+    uint32_t times = 0;
+
+    for (uint32_t i = 0; i < steps->slow_count; i++)
+        times += strcmp(steps->slow[i].cause, cause) == 0;
+    return times;
+}
+
 /* The cause that most of the slow steps share. */
-static const char *common_cause(const struct steps_answer *steps, uint32_t *times)
+static const char *common_cause(const struct steps_answer *steps)
 {
     const char *best = "unknown";
+    uint32_t most = 0;
 
-    *times = 0;
     for (uint32_t i = 0; i < steps->slow_count; i++) {
-        uint32_t same = 0;
+        uint32_t times = times_of(steps, steps->slow[i].cause);
 
-        for (uint32_t j = 0; j < steps->slow_count; j++)
-            same += strcmp(steps->slow[i].cause, steps->slow[j].cause) == 0;
-        if (same > *times) {
-            *times = same;
+        if (times > most) {
+            most = times;
             best = steps->slow[i].cause;
         }
     }
@@ -114,6 +122,13 @@ static bool are_pauses(const struct rule_context *context)
            (rare->part == EVENT_PHASE_DATA || context->summary->head.from_file);
 }
 
+/* Of what unexplained() prices. */
+static const char *cause_of(const struct rule_context *context)
+{
+    return are_pauses(context) ? name_of(context->summary->rhythm.rare.part)
+                               : common_cause(&context->summary->steps);
+}
+
 /* Mean less median, less what other rules name: waits for data, collections, first steps,
  * periods, larger batches, which nothing makes less, waits for the interpreter, which are
  * few and long; memory that the kernel makes anew, now in one step and now in none; and what
@@ -145,7 +160,7 @@ static const struct slow_step *worst_of(const struct steps_answer *steps)
 }
 
 static void describe_unsteady(struct rule_context *context, struct finding *finding,
-                              const char *cause, uint32_t times)
+                              const char *cause)
 {
     const struct steps_summary *train = context->train;
     const struct steps_answer *steps = &context->summary->steps;
@@ -164,9 +179,10 @@ static void describe_unsteady(struct rule_context *context, struct finding *find
         context, "The worst of the slow steps, %lld, took %s (median %s); %s",
         (long long)worst->number, rule_ms(context, worst->duration_ns),
         rule_ms(context, train->p50_ns),
-        strcmp(cause, "unknown") == 0 ? "their cause is not known"
-                                      : rule_print(context, "in %u of %u it was %s",
-                                                   times, steps->slow_count, cause));
+        strcmp(cause, "unknown") == 0
+            ? "their cause is not known"
+            : rule_print(context, "in %u of %u it was %s", times_of(steps, cause),
+                         steps->slow_count, cause));
     finding->wrong_if =
         "The long steps do work that is needed, such as saving a checkpoint.";
     finding->worst_step = worst->number;
@@ -276,9 +292,15 @@ static void find_sizes(struct rule_context *context, double over)
     rule_evidence(context, finding, "median_ms", train->p50_ns / NS_PER_MS);
     rule_evidence(context, finding, "mean_ms", train->mean_ns / NS_PER_MS);
     rule_evidence(context, finding, "slow_steps", context->summary->steps.slow_count);
-    rule_advise(finding, "Samples that are padded to the longest of their batch: "
-                         "batches of samples alike in length have less padding "
-                         "(`group_by_length=True` in transformers)");
+    const char *lengths = setting_text(context, SETTING_LENGTHS, NULL);
+
+    rule_advise(
+        finding,
+        rule_print(context,
+                   "Samples that are padded to the longest of their batch: batches of "
+                   "samples alike in length have less padding%s%s",
+                   lengths[0] == '\0' || context->summary->native ? "" : ": ",
+                   context->summary->native ? "" : lengths));
     rule_advise(finding, "The trace of a slow step says whether all of it is longer "
                          "than of a usual one, as with a larger batch");
 }
@@ -287,27 +309,21 @@ double rule_told_unsteady_ns(const struct rule_context *context)
 {
     const struct rule_context strict = rule_strict(context);
     double price = unexplained(context);
-    uint32_t times;
 
     return is_unsteady(&strict, price, rule_threshold(context, "unsteady-steps")) &&
-                   !may_be_sizes(context,
-                                 common_cause(&context->summary->steps, &times))
+                   !may_be_sizes(context, cause_of(context))
                ? price
                : 0;
 }
 
 static void find_unsteady(struct rule_context *context)
 {
-    const struct steps_answer *steps = &context->summary->steps;
+    const char *cause = cause_of(context);
     double price = unexplained(context);
     bool pauses = are_pauses(context);
-    uint32_t times;
 
     if (!is_unsteady(context, price, context->threshold))
         return;
-    const char *cause = pauses ? name_of(context->summary->rhythm.rare.part)
-                               : common_cause(steps, &times);
-
     if (may_be_sizes(context, cause)) {
         find_sizes(context, price);
         return;
@@ -324,7 +340,7 @@ static void find_unsteady(struct rule_context *context)
         rule_claim_apart(finding, part, CLAIM_WAIT, price);
     else
         rule_claim(finding, part, part == PART_DATA ? CLAIM_WAIT : CLAIM_ANY, price);
-    describe_unsteady(context, finding, cause, times);
+    describe_unsteady(context, finding, cause);
     if (pauses)
         describe_pauses(context, finding, cause);
 }
@@ -407,7 +423,8 @@ const struct rule rules_steps[] = {
       .max = 1,
       .source = "what a validation set of the usual fifth costs after every epoch",
       .owner = OWNER_STEPS,
-      .trend = true},
+      .trend = true,
+      .outside = true},
      find_validation},
     {.find = NULL},
 };

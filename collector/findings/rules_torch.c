@@ -156,8 +156,8 @@ static void describe_recompilations(struct rule_context *context,
         "%.0f of %.0f graphs were compiled because a guard failed: a shape or "
         "a value in Python differs from call to call; at "
         "`torch._dynamo.config.recompile_limit` compilations (`cache_size_limit` in "
-        "older "
-        "torch), 8 unless it is set, torch gives a function up, and it runs uncompiled",
+        "older torch), 8 unless it is set, torch gives a function up, and it runs "
+        "uncompiled",
         again, count);
     finding->wrong_if =
         "All shapes were seen by now, before that limit, and no more are "

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "findings/loading.h"
+#include "findings/settings.h"
 
 static void find_slow_worker(struct rule_context *context)
 {
@@ -73,9 +74,8 @@ static void advise_handover(struct rule_context *context, struct finding *findin
                 "as `uint8` that is converted after");
     if (rule_has_device(context) &&
         !(rule_number(context, FACT_DATALOADER_PIN_MEMORY) >= 1))
-        rule_advise(finding,
-                    "`pin_memory=True`: a thread takes batches over beside the "
-                    "training");
+        setting_advise(context, finding, SETTING_PIN_MEMORY, NULL,
+                       ": a thread takes batches over beside the training");
     else
         rule_advise(finding,
                     "Take the next batch over while this one trains: a thread that "

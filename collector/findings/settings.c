@@ -7,6 +7,10 @@
     "the CPU, such as `\"cpu:gloo,cuda:nccl\"`, and writes a folder), or a thread "    \
     "that writes a copy"
 
+/* It knows no other type. */
+#define ULTRALYTICS_AMP                                                                \
+    "`model.train(..., amp=True)`, which is float16 with a gradient scaler"
+
 /* Of no framework: PyTorch itself, and what a framework leaves to it. The names are those of
  * trainglass/_framework.py. NULL: as PyTorch; "": there is no such setting. */
 static const struct {
@@ -18,7 +22,7 @@ static const struct {
       [SETTING_WORKER_COUNT] = "`num_workers=#`",
       [SETTING_PREFETCH] = "`prefetch_factor=#`",
       [SETTING_PERSISTENT] = "`persistent_workers=True`",
-      [SETTING_PIN_MEMORY] = "`pin_memory=True`",
+      [SETTING_PIN_MEMORY] = "`DataLoader(..., pin_memory=True)`",
       [SETTING_CACHE] = "",
       [SETTING_BATCH_SIZE] = "`DataLoader(..., batch_size=#)`",
       [SETTING_LENGTHS] = "",
@@ -30,8 +34,8 @@ static const struct {
       [SETTING_FLOAT16] =
           "`with torch.autocast(\"cuda\", dtype=torch.float16):` around the forward "
           "pass; then `scaler.scale(loss).backward()`, `scaler.step(optimizer)` and "
-          "`scaler.update()` of `scaler = torch.amp.GradScaler(\"cuda\")` (before "
-          "torch 2.3 `torch.cuda.amp.GradScaler()`)",
+          "`scaler.update()` of `scaler = "
+          "torch.amp.GradScaler(\"cuda\")`" SCALER_BEFORE,
       [SETTING_FUSED] = "`#(..., fused=True)`",
       [SETTING_LOGGING] = "Log and save every n-th step: `if step % 50 == 0:`",
       [SETTING_CHECKPOINTS] = "Save less often: `if step % 1000 == 0:`",
@@ -123,7 +127,9 @@ static const struct {
                           "use_multiprocessing=True)`",
       [SETTING_BATCH_SIZE] = "`fit(..., batch_size=#)`, or the loader's own",
       [SETTING_COMPILE] = "`model.compile(..., jit_compile=True)`",
-      [SETTING_COMPILE_GRAPHS] = "`model.compile(..., jit_compile=True)`",
+      [SETTING_COMPILE_GRAPHS] =
+          "`torch._inductor.config.triton.cudagraphs = True` before "
+          "`model.compile(..., jit_compile=True)`",
       [SETTING_BFLOAT16] =
           "`keras.mixed_precision.set_global_policy(\"mixed_bfloat16\")`",
       [SETTING_FLOAT16] =
@@ -189,8 +195,8 @@ static const struct {
       [SETTING_BATCH_SIZE] = "`model.train(..., batch=#)`",
       [SETTING_COMPILE] = "`model.train(..., compile=True)`",
       [SETTING_COMPILE_GRAPHS] = "`model.train(..., compile=\"reduce-overhead\")`",
-      [SETTING_BFLOAT16] = "`model.train(..., amp=True)`",
-      [SETTING_FLOAT16] = "`model.train(..., amp=True)`",
+      [SETTING_BFLOAT16] = ULTRALYTICS_AMP,
+      [SETTING_FLOAT16] = ULTRALYTICS_AMP,
       [SETTING_FUSED] = "A trainer of your own whose `build_optimizer` makes "
                         "`#(..., fused=True)`",
       [SETTING_LOGGING] = "Callbacks of your own that work every n-th batch, and "

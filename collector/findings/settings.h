@@ -6,6 +6,9 @@
 
 #include "findings/rules.h"
 
+/* Older torch has scalers for CUDA alone; other devices are not told of it. */
+#define SCALER_BEFORE " (before torch 2.3 `torch.cuda.amp.GradScaler()`)"
+
 enum setting {
     SETTING_WORKERS,      /* workers where there are none */
     SETTING_WORKER_COUNT, /* another number of them */

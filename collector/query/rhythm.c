@@ -13,7 +13,7 @@
 /* A median of fewer says nothing. */
 #define STEPS_NEEDED 20u
 
-/* Every other step may be slow, and one more: this share of the steps is not. */
+/* Even where every other step is slow, this share of the steps is fast. */
 #define BELOW_HALF 0.4
 #define MOST       0.95
 

@@ -77,6 +77,24 @@ static inline const char *one_of(const char *const *texts, uint32_t count)
 
 /* ---- steps ------------------------------------------------------------------------------ */
 
+static inline void draw_typical(struct steps_summary *steps)
+{
+    struct steps_typical *typical = &steps->typical;
+    double mean = steps->mean_ns;
+
+    *typical = (struct steps_typical){.rare = 1 + pick(10),
+                                      .mean_ns = mean * draw(),
+                                      .error_ns = amount(mean / 10),
+                                      .other_ns = amount(mean),
+                                      .other_error_ns = amount(mean / 10),
+                                      .waited_error_ns = amount(mean / 10),
+                                      .taken_error_ns = amount(mean / 10)};
+    for (uint32_t i = 0; i < EVENT_PHASES; i++) {
+        typical->phase_ns[i] = amount(mean);
+        typical->phase_error_ns[i] = amount(mean / 10);
+    }
+}
+
 static inline void draw_steps_summary(struct steps_summary *steps, uint32_t count)
 {
     double mean = pick(40) == 0 ? known(1) : (0.01 + draw()) * DRAWN_STEP_NS;
@@ -105,6 +123,8 @@ static inline void draw_steps_summary(struct steps_summary *steps, uint32_t coun
     steps->samples_per_s = amount(1e5);
     steps->recorded = pick(3) == 0 ? count / 100 : pick(count + 1);
     steps->kernels = pick(count + 1);
+    if (pick(3) == 0)
+        draw_typical(steps);
 }
 
 static inline void draw_slow_steps(void)
@@ -426,6 +446,7 @@ static inline void draw_rhythm(void)
                               .period = draw_extra(),
                               .drift = draw_extra(),
                               .rest = draw_extra(),
+                              .rare = draw_extra(),
                               .steps_per_epoch = known(1000),
                               .period_steps = count_of(100),
                               .period_is_rough = pick(2) == 0,

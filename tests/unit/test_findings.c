@@ -749,7 +749,7 @@ static void memory_that_is_full_within_the_hour_stands_before_all_else(void **st
     summary.steps.validation.count = 400; /* takes three times the training */
     summary.steps.validation.mean_ns = 300 * MS;
     look();
-    assert_true(find("validation-share")->share >= 1);
+    assert_true(find("validation-share")->share > 1); /* in no step: as it is */
     assert_ptr_equal(find("memory-growth-"), &findings.list[0]);
     findings_free(&findings);
     summary.steps.validation.count = 0;

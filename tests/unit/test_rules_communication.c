@@ -32,6 +32,7 @@ static void a_job_on_the_cpu_that_waits_in_a_barrier_is_told_so(void **state)
 
     assert_true(fabs(finding->ns_per_step - 46 * MS) < 1);
     assert_non_null(strstr(finding->sentence, "c10d::barrier"));
+    assert_null(strstr(finding->sentence, "nothing else"));
     rows[0].mean_ns = 3 * MS;
     rows[1].mean_ns = 2 * MS;
     assert_false(is_found("communication-wait"));
@@ -53,6 +54,7 @@ static void exchanges_of_gloo_count_as_far_as_no_op_runs_beside_them(void **stat
     (void)state;
     give(rows, 2);
     assert_true(fabs(find("communication-wait")->ns_per_step - 15 * MS) < 1);
+    assert_non_null(strstr(find("communication-wait")->sentence, "Up to 30 ms"));
     rows[1].per_step_ns = 98 * MS; /* hidden behind the backward */
     assert_false(is_found("communication-wait"));
 }

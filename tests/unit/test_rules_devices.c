@@ -49,6 +49,45 @@ static void a_device_that_is_not_cudas_has_its_own_module_of_torch(void **state)
     assert_true(advises(find("device-sync"), "`torch.cuda.synchronize()`"));
 }
 
+static void of_a_device_whose_module_has_no_known_name_none_is_advised(void **state)
+{
+    (void)state;
+    put_device("privateuseone:0");
+    device.idle_ns[GPU_IDLE_SYNC] = 20 * MS;
+    const struct finding *finding = find("device-sync");
+
+    assert_true(finding->advice_count > 0);
+    assert_false(advises(finding, "privateuseone"));
+    assert_false(advises(finding, "cuda"));
+}
+
+static void scalers_of_older_torch_are_told_to_users_of_cuda_alone(void **state)
+{
+    (void)state;
+    put_device("cuda:0");
+    device.name = "Tesla V100-SXM2-16GB";
+    device.use_ns[GPU_COMPUTE] = 80 * MS;
+    summary.cuda.family_ns[KERNEL_FLOAT32] = 50 * MS;
+    assert_true(advises(find("float32-products"), "torch.cuda.amp.GradScaler"));
+    device.device = "xpu:0";
+    assert_true(advises(find("float32-products"), "torch.amp.GradScaler(\"xpu\")"));
+    assert_false(advises(find("float32-products"), "xpu.amp"));
+}
+
+static void
+what_a_framework_calls_mixed_precision_or_graphs_is_what_it_does(void **state)
+{
+    (void)state;
+    put_device("cuda:0");
+    text(FACT_FRAMEWORK, "keras");
+    assert_true(advises(find("launch-bound"), "triton.cudagraphs = True"));
+    facts[0].text = "ultralytics";
+    device.name = "NVIDIA A100-SXM4-80GB";
+    device.use_ns[GPU_COMPUTE] = 80 * MS;
+    summary.cuda.family_ns[KERNEL_FLOAT32] = 50 * MS;
+    assert_true(advises(find("float32-products"), "float16 with a gradient scaler"));
+}
+
 static void a_first_launch_that_loads_its_kernel_is_no_cost_of_each_step(void **state)
 {
     struct op_row launch = {.name = "hipLaunchKernel",
@@ -88,6 +127,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(graphs_of_cuda_are_advised_for_cuda_and_rocm_alone),
         TEST(a_device_that_is_not_cudas_has_its_own_module_of_torch),
+        TEST(of_a_device_whose_module_has_no_known_name_none_is_advised),
+        TEST(scalers_of_older_torch_are_told_to_users_of_cuda_alone),
+        TEST(what_a_framework_calls_mixed_precision_or_graphs_is_what_it_does),
         TEST(a_first_launch_that_loads_its_kernel_is_no_cost_of_each_step),
     };
 

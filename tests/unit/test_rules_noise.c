@@ -166,6 +166,12 @@ long_steps_of_a_device_whose_batches_differ_are_told_without_a_price(void **stat
     assert_non_null(
         strstr(finding->sentence, "90 % of the steps need more or less memory"));
     assert_non_null(strstr(finding->advice[0], "alike in length"));
+    assert_null(strstr(finding->advice[0], "group_by_length"));
+    text(FACT_FRAMEWORK, "transformers");
+    assert_non_null(strstr(find("unsteady-steps")->advice[0], "group_by_length=True"));
+    summary.native = true; /* it has no Trainer */
+    assert_null(strstr(find("unsteady-steps")->advice[0], "group_by_length"));
+    summary.native = false;
     memory.other_peaks = 20; /* last batches of epochs */
     assert_true(fabs(find("unsteady-steps")->ns_per_step - 20 * MS) < 1);
     memory.other_peaks = 450;

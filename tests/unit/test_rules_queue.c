@@ -292,6 +292,9 @@ a_host_that_waits_for_copies_is_told_of_those_that_it_waits_for(void **state)
     device.run.copy_count = 1;
     assert_true(advises(find("host-copies"), "pin_memory"));
     assert_null(strstr(find("host-copies")->sentence, "inside of the device"));
+    text(FACT_FRAMEWORK, "transformers");
+    assert_true(advises(find("host-copies"), "`dataloader_pin_memory=True`"));
+    assert_false(advises(find("host-copies"), "DataLoader("));
     /* The loader pins: what is copied from pageable memory is something else. */
     number(FACT_DATALOADER_PIN_MEMORY, 1);
     assert_false(advises(find("host-copies"), "pin_memory=True"));

@@ -49,6 +49,10 @@ static void time_between_steps_is_told_where_none_of_them_is_missing(void **stat
     summary.steps.outside_ns = 20000 * MS;
     assert_true(fabs(find("outside-steps")->ns_per_step - 20 * MS) < 1);
     assert_true(findings.avoidable_ns == 0); /* no part of any step */
+    summary.steps.outside_ns = 200000 * MS;  /* more than the steps take */
+    assert_true(fabs(find("outside-steps")->ns_per_step - 200 * MS) < 1);
+    assert_null(strstr(find("outside-steps")->formula, "at most"));
+    summary.steps.outside_ns = 20000 * MS;
     summary.steps.run_train_ns = 500000 * MS;
     summary.steps.run_outside_ns = 20000 * MS; /* one gap, a moment ago */
     assert_false(is_found("outside-steps"));

@@ -33,6 +33,11 @@ static bool own_of_runs(const struct selftest *selftest, struct own_figure *typi
     return selftest->own_count > 0;
 }
 
+static bool has_interval(const struct paired_estimate *estimate)
+{
+    return isfinite(estimate->low_pct) && isfinite(estimate->high_pct);
+}
+
 /* Do the intervals share a number? A figure without one has to lie in the other's. */
 static bool meets(const struct own_figure *own, const struct paired_estimate *outside)
 {
@@ -114,7 +119,7 @@ static void add_own(cJSON *document, const struct selftest *selftest)
     cJSON_AddNumberToObject(object, "runs", selftest->ratios.group_count);
     cJSON_AddNumberToObject(object, "runs_with_figure", selftest->own_count);
     cJSON_AddNumberToObject(object, "runs_that_meet", runs_that_meet(selftest));
-    if (known)
+    if (known && has_interval(&selftest->overhead))
         cJSON_AddBoolToObject(object, "meets", meets(&own, &selftest->overhead));
     else
         cJSON_AddNullToObject(object, "meets");
@@ -169,6 +174,10 @@ static void print_own(const struct selftest *selftest)
     print_figure("the product's own figure", own.measured_pct, own.low_pct,
                  own.high_pct);
     printf("  in %u of %u runs\n", selftest->own_count, selftest->ratios.group_count);
+    if (!has_interval(&selftest->overhead)) {
+        printf("\n  Whether the two meet is not known: one pair has no interval.\n");
+        return;
+    }
     printf("\n  The two %s; in %u of %u runs the run's own interval meets the one "
            "from outside.\n",
            meets(&own, &selftest->overhead) ? "meet" : "do not meet",
@@ -211,6 +220,12 @@ static void print_verdict(const struct selftest *selftest)
         printf("  Over the budget of %g %%.\n", selftest->budget_pct);
         break;
     default:
+        if (!has_interval(&selftest->overhead)) {
+            printf("  Undecided: one pair has no interval to compare with the budget "
+                   "of %g %%; more --pairs have.\n",
+                   selftest->budget_pct);
+            break;
+        }
         printf("  Undecided: the interval holds the budget of %g %%; more --pairs make "
                "it narrower.\n",
                selftest->budget_pct);
