@@ -265,6 +265,7 @@ static void keep_phase(uint32_t phase, uint64_t now)
 }
 
 struct probe_graph probe_graph;
+_Atomic uint64_t probe_update_ended;
 
 /* Counts anew behind a backward. */
 static void await_graph(enum steps_mark_kind kind)
@@ -291,6 +292,8 @@ static void take_mark(enum steps_mark_kind kind, uint32_t id)
     struct steps_mark mark = {kind, nodes, clock_ticks(probe->tsc)};
 
     mark_start = mark.time;
+    if (kind == STEPS_OPTIMIZER_END)
+        atomic_store_explicit(&probe_update_ended, mark.time, memory_order_relaxed);
     steps_mark(&steps, &mark);
     if (!begun && steps_begun(&steps) != 0) {
         begun = true;

@@ -103,6 +103,9 @@ void probe_ask(int32_t level, int32_t budget_ppm, uint32_t burst_steps);
  * step() is it; marks of other threads are ignored until it falls silent. */
 void probe_step_mark(enum steps_mark_kind kind, uint32_t id);
 
+/* Raw ticks of the newest STEPS_OPTIMIZER_END. Relaxed: only its own thread compares. */
+extern _Atomic uint64_t probe_update_ended __attribute__((visibility("hidden")));
+
 /* The graph that the training thread builds. Written by it alone. */
 struct probe_graph {
     const void *_Atomic thread; /* &probe_current of the training thread */

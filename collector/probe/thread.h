@@ -263,10 +263,9 @@ ALWAYS_INLINE uint64_t probe_range_meta(const struct probe_thread *self, uint32_
 
 /* Closes the newest open range of `owner` (PROBE_RANGE_OWNER of what was opened) and
  * writes it. Returns its meta; 0 when there was none. */
-ALWAYS_INLINE uint64_t probe_range_close(struct probe_thread *self, uint16_t owner,
-                                         uint64_t aux)
+ALWAYS_INLINE uint64_t probe_range_close_at(struct probe_thread *self, uint16_t owner,
+                                            uint64_t aux, uint64_t now)
 {
-    uint64_t now = probe_thread_ticks(self);
     uint32_t top = self->depth - 1;
 
     uint64_t meta = probe_range_meta(self, top);
@@ -276,6 +275,12 @@ ALWAYS_INLINE uint64_t probe_range_close(struct probe_thread *self, uint16_t own
     probe_range_finish(self, top, owner,
                        (struct event){.time = now, .meta = meta, .aux = aux});
     return meta;
+}
+
+ALWAYS_INLINE uint64_t probe_range_close(struct probe_thread *self, uint16_t owner,
+                                         uint64_t aux)
+{
+    return probe_range_close_at(self, owner, aux, probe_thread_ticks(self));
 }
 
 #endif

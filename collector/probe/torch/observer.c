@@ -180,6 +180,24 @@ static void user_begin(const void *record)
     probe_leave(self);
 }
 
+/* Torch's range of an update ends behind the hooks, of which one may have ended the step:
+ * it ends there too, or it would reach into the next one. */
+static uint64_t end_of_range(struct probe_thread *self, const char *name)
+{
+    static const char update[] = "Optimizer.step#";
+    uint64_t now = probe_thread_ticks(self);
+    uint32_t top = self->depth - 1;
+
+    if (name[0] != update[0] || strncmp(name, update, sizeof(update) - 1) != 0 ||
+        top >= WIRE_OPEN_RANGES)
+        return now;
+    uint64_t start =
+        atomic_load_explicit(&self->slot->open[top].start, memory_order_relaxed);
+    uint64_t ended = atomic_load_explicit(&probe_update_ended, memory_order_relaxed);
+
+    return ended > start && ended < now ? ended : now;
+}
+
 static void user_end(const void *record, void *context)
 {
     (void)context;
@@ -192,10 +210,10 @@ static void user_end(const void *record, void *context)
     if (UNLIKELY(torch.is_async(record)))
         async_end(self, record);
     else
-        probe_range_close(
+        probe_range_close_at(
             self,
-            PROBE_RANGE_OWNER(EVENT_META(0, EVENT_USER_RANGE, EVENT_RANGE_TORCH, 0)),
-            0);
+            PROBE_RANGE_OWNER(EVENT_META(0, EVENT_USER_RANGE, EVENT_RANGE_TORCH, 0)), 0,
+            end_of_range(self, torch.name(record)));
     probe_leave(self);
 }
 
