@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #include "wire/clock.h"
@@ -17,8 +18,16 @@ struct reading {
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t ended;
     struct trace_reader *reader; /* while it runs */
-    bool done, unwanted;
+    bool done;
+    atomic_bool unwanted; /* relaxed: nothing is handed over with it */
 };
+
+static bool is_cancelled(void *user)
+{
+    struct reading *reading = user;
+
+    return atomic_load_explicit(&reading->unwanted, memory_order_relaxed);
+}
 
 static void on_start(void *user, struct trace_reader *reader)
 {
@@ -26,7 +35,7 @@ static void on_start(void *user, struct trace_reader *reader)
 
     pthread_mutex_lock(&reading->lock);
     reading->reader = reader;
-    if (reading->unwanted)
+    if (is_cancelled(reading))
         trace_reader_cancel(reader);
     pthread_mutex_unlock(&reading->lock);
 }
@@ -63,13 +72,13 @@ static void wait_for_end(struct reading *reading, const struct reading_wish *wis
 
         if (pthread_cond_timedwait(&reading->ended, &reading->lock, &deadline) !=
                 ETIMEDOUT ||
-            reading->unwanted)
+            is_cancelled(reading))
             continue;
         pthread_mutex_unlock(&reading->lock);
         bool gone = wish->is_gone(wish->user);
 
         pthread_mutex_lock(&reading->lock);
-        reading->unwanted = gone;
+        atomic_store_explicit(&reading->unwanted, gone, memory_order_relaxed);
         if (gone && reading->reader != NULL)
             trace_reader_cancel(reading->reader);
     }
@@ -88,6 +97,7 @@ int reading_run(struct store *store, const struct file_request *request,
         return -ECANCELED;
     reading.request.on_start = on_start;
     reading.request.on_end = on_end;
+    reading.request.is_cancelled = is_cancelled;
     reading.request.user = &reading;
     pthread_mutex_init(&reading.lock, NULL);
     pthread_condattr_init(&attributes);

@@ -21,6 +21,9 @@ struct entry {
     const char *path; /* borrowed; NULL: uploaded */
     int descriptor;   /* of an upload; else -1 */
     uint32_t readers; /* that opened it and have not closed it */
+    /* Of an upload: all that it was read into, that of `file` among them; owned. */
+    char (*sessions)[FILE_SESSION_BYTES];
+    uint32_t session_count;
 };
 
 struct trace_files {
@@ -61,6 +64,7 @@ void trace_files_free(struct trace_files *files)
     for (size_t i = 0; i < files->count; i++) {
         if (files->entries[i].descriptor >= 0)
             close(files->entries[i].descriptor);
+        free(files->entries[i].sessions);
     }
     pthread_mutex_destroy(&files->reading);
     pthread_mutex_destroy(&files->lock);
@@ -192,7 +196,26 @@ struct upload {
     struct file_result result;
     uint64_t events, skipped;
     bool any;
+    char (*sessions)[FILE_SESSION_BYTES];
+    uint32_t session_count;
+    bool out_of_memory;
 };
+
+static void note_session(struct upload *upload, const char *session)
+{
+    for (uint32_t i = 0; i < upload->session_count; i++)
+        if (strcmp(upload->sessions[i], session) == 0)
+            return;
+    void *grown = realloc(upload->sessions,
+                          (upload->session_count + 1) * sizeof(*upload->sessions));
+
+    upload->out_of_memory |= grown == NULL;
+    if (grown == NULL)
+        return;
+    upload->sessions = grown;
+    (void)snprintf(upload->sessions[upload->session_count++], FILE_SESSION_BYTES, "%s",
+                   session);
+}
 
 static void take_part(void *user, const struct file_result *result, int error)
 {
@@ -203,6 +226,7 @@ static void take_part(void *user, const struct file_result *result, int error)
     if (error != 0)
         return;
     upload->any = true;
+    note_session(upload, result->session);
     upload->events += result->events;
     upload->skipped += analysis_skipped(result);
 }
@@ -225,7 +249,14 @@ void trace_files_end_reading(struct trace_files *files)
     atomic_store_explicit(&files->ending, true, memory_order_relaxed);
 }
 
-/* The lock is held; the session stays. */
+static void forget_sessions(struct trace_files *files,
+                            char (*sessions)[FILE_SESSION_BYTES], uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        file_forget(files->store, sessions[i]);
+}
+
+/* The lock is held; the sessions stay. */
 static void take_out(struct trace_files *files, struct entry *entry)
 {
     size_t behind = (size_t)(&files->entries[files->count] - entry) - 1;
@@ -243,8 +274,11 @@ static bool forget_oldest(struct trace_files *files)
 
         if (!oldest->file.uploaded)
             continue;
-        file_forget(files->store, oldest->file.session);
+        struct entry gone = *oldest;
+
         take_out(files, oldest);
+        forget_sessions(files, gone.sessions, gone.session_count);
+        free(gone.sessions);
         return true;
     }
     return false;
@@ -278,8 +312,11 @@ int trace_files_add(struct trace_files *files, const char *name, int descriptor,
     struct entry entry = {.descriptor = descriptor};
     char path[40], session[16];
     uint64_t random = 0;
-    struct file_request request = {
-        .path = path, .session = session, .name = name, .groups = FILE_GROUPS_ALL};
+    struct file_request request = {.path = path,
+                                   .session = session,
+                                   .name = name,
+                                   .groups = FILE_GROUPS_ALL,
+                                   .twins_apart = true};
     struct upload upload = {.result = {.rank = -1}};
     struct stat status;
     int error;
@@ -291,8 +328,16 @@ int trace_files_add(struct trace_files *files, const char *name, int descriptor,
     (void)snprintf(session, sizeof(session), "t-%012" PRIx64, random >> 16);
     error = read_apart(files, &request, &upload, asker);
     added->result = upload.result;
-    if (error != 0)
+    if (error == 0 && upload.out_of_memory) {
+        forget_sessions(files, upload.sessions, upload.session_count);
+        error = -ENOMEM;
+    }
+    if (error != 0) {
+        free(upload.sessions);
         return error;
+    }
+    entry.sessions = upload.sessions;
+    entry.session_count = upload.session_count;
     describe(&entry.file, &added->result, name);
     entry.file.events = upload.events;
     entry.file.skipped = upload.skipped;
@@ -374,7 +419,7 @@ void trace_files_close(struct trace_files *files, const char *id, int descriptor
 int trace_files_remove(struct trace_files *files, const char *id,
                        struct trace_file *file)
 {
-    struct entry *entry;
+    struct entry *entry, gone = {0};
     int error = 0;
 
     pthread_mutex_lock(&files->lock);
@@ -384,14 +429,17 @@ int trace_files_remove(struct trace_files *files, const char *id,
         return -ENOENT;
     }
     *file = entry->file;
-    if (!file->uploaded || file->is_window)
+    if (!file->uploaded || file->is_window) {
         error = -EPERM;
-    else if (entry->readers > 0)
+    } else if (entry->readers > 0) {
         error = -EBUSY;
-    else
+    } else {
+        gone = *entry;
         take_out(files, entry);
+    }
     pthread_mutex_unlock(&files->lock);
-    if (error == 0)
-        file_forget(files->store, file->session); /* waits for who reads its tables */
+    /* Waits for who reads their tables. */
+    forget_sessions(files, gone.sessions, gone.session_count);
+    free(gone.sessions);
     return error;
 }

@@ -26,7 +26,7 @@ struct trace_files;
 struct trace_file {
     char id
         [80]; /* of the file; that of its session, with a number where it has several */
-    char session[64];
+    char session[FILE_SESSION_BYTES]; /* the first of those that it was read into */
     char name[TRACE_FILES_NAME]; /* [A-Za-z0-9._-] */
     struct file_result result;   /* of its reading */
     uint64_t bytes, events, skipped;
@@ -73,7 +73,7 @@ MUST_CHECK int trace_files_open(struct trace_files *files, const char *id,
                                 struct trace_file *file);
 void trace_files_close(struct trace_files *files, const char *id, int descriptor);
 
-/* An upload goes, with its session: 0 and what it was in *file. -ENOENT when there is
+/* An upload goes, with its sessions: 0 and what it was in *file. -ENOENT when there is
  * none; with *file: -EBUSY while it is being read by its descriptor, -EPERM when it is
  * of the command line or of a deep window. */
 MUST_CHECK int trace_files_remove(struct trace_files *files, const char *id,

@@ -204,6 +204,7 @@ struct process {
     int64_t alive_ns;            /* newest sign of life: event, heartbeat, lock held */
     uint32_t exit_code;
     bool said_goodbye;   /* exit handlers ran */
+    bool foreign;        /* from a file of a producer other than PyTorch */
     bool unread;         /* dead, and its events are not folded yet */
     _Atomic bool wanted; /* relaxed: a reader asked for it; set under a read lock */
     uint64_t rev;        /* grows with every change */

@@ -284,7 +284,8 @@ bool findings_are_sought(const struct bottlenecks_answer *summary)
     const struct steps_summary *train = &summary->steps.train;
 
     /* Of steps of no length, as a file may have them, nothing is a share. */
-    return train->count >= findings_steps_needed(summary->head.from_file) &&
+    return !summary->foreign &&
+           train->count >= findings_steps_needed(summary->head.from_file) &&
            train->mean_ns > 0;
 }
 
@@ -299,7 +300,7 @@ void findings_find(const struct bottlenecks_answer *summary,
     findings->list = NULL;
     findings->count = 0;
     findings->avoidable_ns = 0;
-    findings->verdict = "";
+    findings->verdict = summary->foreign ? FINDINGS_FOREIGN : "";
     if (!findings_are_sought(summary))
         return;
     ask_rules(&context, settings != NULL ? settings : &own);

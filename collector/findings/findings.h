@@ -182,7 +182,10 @@ double findings_begin_at(const char *id);
 /* Of fewer steps nothing is found. */
 uint64_t findings_steps_needed(bool from_file);
 
-/* Enough steps for findings_find() to look. */
+/* The verdict on a trace of another producer: the rules and their advice are PyTorch's. */
+#define FINDINGS_FOREIGN "This is not a PyTorch trace: there are no findings for it."
+
+/* Enough steps of PyTorch for findings_find() to look. */
 bool findings_are_sought(const struct bottlenecks_answer *summary);
 
 /* `settings` NULL = those of findings_configured(). Nothing points into `summary`

@@ -151,6 +151,8 @@ const char *findings_verdict(const struct bottlenecks_answer *summary,
     double usual = rule_usual(&summary->steps.train).mean_ns;
     const struct gpu_device *most = NULL;
 
+    if (summary->foreign)
+        return FINDINGS_FOREIGN;
     if (is_much_avoidable(findings, step))
         return "";
     for (uint32_t i = 0; i < gpu->device_count; i++)

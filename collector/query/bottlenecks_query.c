@@ -127,6 +127,7 @@ int bottlenecks_query(struct store *store, const struct selection *selection,
         error = parts_facts(&answer->head, pick.process, &answer->facts,
                             &answer->fact_count);
     answer->own_file = pick.session->own_file;
+    answer->foreign = pick.process->foreign;
     answer->native = !answer->head.from_file && has_no_python(answer);
     answer->dataloader_share = answer->steps.train.phase_share[EVENT_PHASE_DATA];
     parts_explain_steps(&pick, &answer->head);

@@ -42,6 +42,7 @@ struct bottlenecks_answer {
     struct status_fact *facts; /* of the selected process */
     uint32_t fact_count;
     bool own_file; /* a file that we wrote of a live run */
+    bool foreign;  /* a file of a producer other than PyTorch */
     bool native; /* live, and no Python: advice in torch's words says nothing to it */
     double dataloader_share;   /* waiting for the next batch, of the summed step time */
     struct memory_peak *peaks; /* one per device, of the window */

@@ -227,7 +227,9 @@ cJSON *analysis_json(const struct analysis *analysis)
     if (analysis->file != NULL)
         analysis_add_file(body, analysis);
     if (!findings_are_sought(&analysis->summary))
-        json_text(body, "findings_reason", "they want more steps");
+        json_text(body, "findings_reason",
+                  analysis->summary.foreign ? "it is not a PyTorch trace"
+                                            : "they want more steps");
     gpu = gpu_json(&analysis->gpu);
     cJSON_AddItemToObject(body, "gpu", cJSON_DetachItemFromObject(gpu, "devices"));
     cJSON_Delete(gpu);

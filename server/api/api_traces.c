@@ -42,6 +42,7 @@ static void add_files(cJSON *list, const struct trace_file *files, size_t count,
         json_count(row, "steps", session->steps);
         json_text(row, "steps_from",
                   session->steps == 0 ? NULL : analysis_steps_from(&file->result));
+        json_text(row, "rank_from", file_rank_text(file->result.rank_from));
         json_count(row, "events", file->events);
         json_count(row, "skipped", file->skipped);
         cJSON_AddItemToObject(row, "reasons", analysis_reasons_json(&file->result));

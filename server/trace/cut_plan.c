@@ -241,10 +241,8 @@ static void take(struct cut_plan *plan, const struct trace_names *names,
         return;
     if (event->time_ns > TIME_MAX_NS || event->time_ns < -TIME_MAX_NS)
         return;
-    int64_t end = event->time_ns + event->duration_ns;
-
-    plan->first_ns = event->time_ns < plan->first_ns ? event->time_ns : plan->first_ns;
-    plan->last_ns = end > plan->last_ns ? end : plan->last_ns;
+    file_clusters_add(&plan->clusters, event->time_ns,
+                      event->time_ns + event->duration_ns, event->offset);
     if (!is_one_of(event, BIT(TRACE_CPU_OP) | BIT(TRACE_USER_ANNOTATION)))
         return;
     const char *name = trace_names_get(names, event->name, &length);
@@ -324,7 +322,12 @@ static int choose_steps(struct cut_plan *plan, char *error, size_t size)
 
 int cut_plan_choose(struct cut_plan *plan, char *error, size_t size)
 {
+    struct file_span span;
+
     settle_steps(plan);
+    file_clusters_settle(&plan->clusters, &span);
+    plan->first_ns = span.from_ns;
+    plan->last_ns = span.to_ns;
     if (plan->request->range == CUT_STEPS)
         return choose_steps(plan, error, size);
     plan->last_step = plan->step_count > 0 ? plan->step_count - 1 : 0;

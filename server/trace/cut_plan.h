@@ -2,6 +2,7 @@
 #ifndef TRACE_CUT_PLAN_H
 #define TRACE_CUT_PLAN_H
 
+#include "ingest/file/clusters.h"
 #include "trace/cut.h"
 #include "trace/cut_blocks.h"
 
@@ -28,7 +29,8 @@ struct cut_plan {
     struct cut_start *starts; /* open addressing */
     uint64_t start_count, start_mask;
     uint64_t events, skipped;       /* of the first reading; no metadata */
-    int64_t first_ns, last_ns;      /* of what counts in analyze: file time */
+    struct file_clusters clusters;  /* of what counts in analyze: file time */
+    int64_t first_ns, last_ns;      /* of these, without strays */
     uint32_t first_step, last_step; /* indices of those asked for */
     int64_t from_ns, to_ns;         /* the range, file time */
     bool out_of_memory;

@@ -1,5 +1,7 @@
 #include "trace/trace_event.h"
 
+#include "aggregate/gpu.h"
+
 /* How a kind of event appears. */
 struct shape {
     const char *head; /* up to the name's value */
@@ -106,7 +108,8 @@ static uint32_t stream_of(const struct event *event, const struct event *end)
 static void put_copy_bytes(struct trace_writer *writer, const struct event *event,
                            const struct event *end)
 {
-    if (event + 1 >= end || EVENT_KIND(event[1].meta) != EVENT_MORE)
+    if (event + 1 >= end || EVENT_KIND(event[1].meta) != EVENT_MORE ||
+        event[1].time == GPU_BYTES_UNKNOWN)
         return;
     TRACE_PUT(&writer->text, ",\"bytes\":");
     trace_text_number(&writer->text, event[1].time);

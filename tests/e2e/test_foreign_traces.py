@@ -68,6 +68,15 @@ class ForeignTraces(TrainglassTest):
                              [(0.03, 0.03), (0.05, 0.02)])
         self.assertIn("Horovod", self.answer(HOROVOD)["error"])
 
+    def test_advice_for_torch_is_not_given_to_other_programs(self):
+        answer = self.answer({"traceEvents": [event(f"f{at % 3}", "FEE", 12 * at, 10)
+                                              for at in range(2000)]})
+        self.assertEqual((answer["findings"], answer["findings_reason"]),
+                         ([], "it is not a PyTorch trace"))
+        self.assertIn("not a PyTorch trace", answer["verdict"])
+        self.assertIn("not a PyTorch trace: there are no findings",
+                      self.trainglass("analyze", f"{self.folder}/trace.json").stdout)
+
     def test_devices_of_xprof_are_devices_and_their_sums_are_not_counted_twice(self):
         answer = self.answer({"traceEvents": JAX})
         self.assertIn("XProf", answer["error"])

@@ -155,6 +155,19 @@ class Selftest(TrainglassTest):
         self.assertEqual(ended.returncode, 2)
         self.assertIn("no test", ended.stderr)
 
+    def test_a_run_that_ends_by_itself_leaves_no_worker_running(self):
+        workers = self.folder / "workers"
+        job = self.script(f"""
+            import os, subprocess, sys
+            worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            open({str(workers)!r}, "a").write(f"{{worker.pid}}\\n")
+            os._exit(0)
+        """)
+        self.selftest("--pairs", 1, "--seconds", 1, "--", sys.executable, job)
+        pids = [int(pid) for pid in workers.read_text().split()]
+        self.assertGreaterEqual(len(pids), 2)
+        wait_for(lambda: not any(map(is_alive, pids)), "the workers to be gone")
+
     def test_who_interrupts_it_leaves_nothing_running(self):
         started = self.start("selftest", "overhead", "--", sys.executable, self.script(LOOP))
         jobs = wait_for(lambda: len(children_of(started.pid)) == 2 and children_of(started.pid),

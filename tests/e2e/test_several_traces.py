@@ -140,6 +140,53 @@ class SeveralTraces(TrainglassTest):
             error = self.refused(self.write("bomb", data))
             self.assertRegex(error, "times its size")
 
+    def test_members_that_share_their_bytes_are_read_once(self):
+        bytes_of_one = zip_of({f"rank{rank}.json": RANKS[0] for rank in range(3)})
+        first = bytes_of_one.index(b"PK\3\4")
+        packed = bytearray(bytes_of_one)
+        at = packed.index(b"PK\1\2")
+        while at >= 0:  # all entries of the list point at the first member
+            packed[at + 42:at + 46] = first.to_bytes(4, "little")
+            at = packed.find(b"PK\1\2", at + 4)
+        answer = self.analyze(self.write("overlap.zip", bytes(packed)), code=3)
+        self.assertEqual([file["rank"] for file in answer["files"]], [0])
+
+    def test_members_that_are_a_bomb_only_together_are_not_all_read(self):
+        inner = gzip.compress(b'{"traceEvents":[' + b" " * (600 << 20), 9)
+        files = {"rank0.json": RANKS[0], **{f"rank{rank}.json.gz": inner for rank in range(1, 6)}}
+        done = self.trainglass("analyze", self.write("many.zip", zip_of(files)))
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("rank3.json.gz: was not read, nor was what comes after it", done.stderr)
+        self.assertNotIn("rank4", done.stderr)
+
+    def test_a_member_that_cannot_be_unpacked_says_why(self):
+        packed = bytearray(zip_of({"rank0.json": RANKS[0], "rank1.json": RANKS[1]}))
+        listed = packed.index(b"PK\1\2")
+        packed[listed + 8] |= 1
+        done = self.trainglass("analyze", self.write("secret.zip", bytes(packed)))
+        self.assertIn("rank0.json: is encrypted, or packed by another method", done.stderr)
+        second = packed.index(b"PK\3\4", 4)
+        packed[listed + 8] &= 0xfe
+        packed[second:second + 2] = b"QK"
+        done = self.trainglass("analyze", self.write("damaged.zip", bytes(packed)))
+        self.assertIn("rank1.json: is damaged in the archive", done.stderr)
+
+    def test_the_order_in_a_packed_tar_is_not_that_of_the_ranks_shown(self):
+        names = [f"rank{rank}.json" for rank in (1, 0)]
+        answer = self.analyze(self.write("back.tar.gz", tar_of(
+            {name: RANKS[rank] for name, rank in zip(names, (1, 0))}, "w:gz")))
+        self.assert_ranks(answer)
+
+    def test_sparse_files_of_a_tar_are_left_out_and_counted(self):
+        plain = tar_of({"rank0.json": RANKS[0]})
+        header = bytearray(tar_of({"rank1.json": b"12345678"})[:1024])
+        header[156:157] = b"S"
+        header[148:156] = b"        "
+        header[148:156] = b"%06o\0 " % sum(header[:512])
+        answer = self.analyze(self.write("sparse.tar", bytes(header) + plain))
+        self.assertEqual(answer["steps"], 5)
+        self.assertIn("1 sparse files of the archive are left out", answer["error"])
+
     def test_from_a_pipe_an_archive_is_refused_by_name(self):
         for data, kind in ((tar_of({"rank0.json": RANKS[0]}), "tar"),
                            (tar_of({"rank0.json": RANKS[0]}, "w:gz"), "tar"),
@@ -224,6 +271,25 @@ class SeveralTraces(TrainglassTest):
                          [("bad.json", False), ("good.json", True), ("rank0.json", True),
                           ("rank1.json", True)])
         self.assertEqual(len(get_json(self.port, "/api/status")["sessions"]), 2)
+
+    def test_each_refused_archive_is_served_with_an_id_of_its_own(self):
+        files = [self.write(name, zip_of({"data.pkl": b"\x80\2"})) for name in ("a.pt", "b.pt")]
+        self.serve(self.write("good.json", RANKS[0]), *files)
+        ids = {row["id"] for row in get_json(self.port, "/api/traces")["traces"]}
+        self.assertEqual(len(ids - {""}), 3)
+
+    def test_a_copy_of_unknown_size_has_no_size_in_a_trace(self):
+        calls = [{"ph": phase, "cat": "cuda_runtime", "name": "cudaMemcpyAsync", "pid": 100,
+                  "tid": 100, "ts": when, **more}
+                 for phase, when, more in (("B", 1_000_500, {"args": {"correlation": 99}}),
+                                           ("E", 1_000_510, {}))]
+        copy = {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pageable -> Device)",
+                "pid": 0, "tid": 7, "ts": 1_007_000, "dur": 50,
+                "args": {"correlation": 99, "device": 0, "stream": 7}}
+        self.serve(self.write("copy.json", trace_of(steps_of(100, 10_000), calls, [copy])))
+        shown = get_json(self.port, "/api/trace?window=run")["traceEvents"]
+        copies = [event["args"] for event in shown if event.get("cat") == "gpu_memcpy"]
+        self.assertEqual([args.get("bytes") for args in copies], [None])
 
     def test_with_no_good_file_nothing_is_served(self):
         done = self.trainglass("serve", self.write("bad.json", b"this is no trace"))

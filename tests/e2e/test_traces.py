@@ -1,12 +1,14 @@
 """Trace files over HTTP: sent, listed, fetched back, and refused without a trace of them."""
 import gzip
 import http.client
+import io
 import json
 import os
 import signal
 import socket
 import threading
 import unittest
+import zipfile
 
 from harness import TrainglassTest, get, get_json, wait_for
 
@@ -270,6 +272,18 @@ class Upload(Traces):
         self.assertNotIn(ids[0], self.sessions())
         self.assertEqual(get(self.port, f"/api/traces/{ids[0]}")[0], 404)
         self.assertEqual(len(self.held(self.server)), 2)
+
+    def test_traces_of_one_rank_in_an_archive_are_shown_apart_and_go_together(self):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("a/rank0.json", make_trace(4))
+            archive.writestr("b/rank0.json", make_trace(6))
+        told = [self.upload(packed.getvalue(), "twins.zip")[1] for _ in range(2)]
+        steps = [one["steps"] for one in get_json(self.port, "/api/status")["sessions"]]
+        self.assertEqual(sorted(steps), [4, 4, 6, 6])
+        for left in (2, 0):
+            self.assertEqual(self.remove(told.pop()["id"])[0], 200)
+            self.assertEqual(len(self.sessions()), left)
 
     def test_files_sent_at_the_same_time_are_all_read(self):
         told = []

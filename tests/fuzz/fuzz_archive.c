@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ingest/trace/archive/archive.h"
+#include "ingest/trace/archive/stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -42,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
     if (descriptor >= 0 && write(descriptor, data, size) == (ssize_t)size) {
-        int result = archive_open(&archive, path, error);
+        int result = archive_open(&archive, path, &(struct stream_stop){0}, error);
 
         demand(result == 0 || (archive == NULL && error[0] != '\0'));
         for (uint32_t i = 0; archive != NULL && i < archive_count(archive) && i < 16;

@@ -14,6 +14,7 @@
 #include "trace/cut.h"
 
 #define LAUNCHES 5000
+#define START_US 1700000000000000LL
 
 static char path[] = "/tmp/trainglass-test-XXXXXX";
 static struct cut_result result;
@@ -25,13 +26,16 @@ static int write_launches(void **state)
     (void)state;
     if (file == NULL)
         return -1;
-    fputs("{\"traceEvents\":[", file);
+    /* Of a clock that was read before it was set. */
+    fputs("{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"stray\","
+          "\"pid\":5,\"tid\":5,\"ts\":0,\"dur\":1}",
+          file);
     for (int i = 0; i < LAUNCHES; i++)
         fprintf(file,
-                "%s{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"launch\","
-                "\"pid\":5,\"tid\":5,\"ts\":%d,\"dur\":5,"
+                ",\n{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"launch\","
+                "\"pid\":5,\"tid\":5,\"ts\":%lld,\"dur\":5,"
                 "\"args\":{\"correlation\":%d}}",
-                i == 0 ? "" : ",\n", i * 10, i + 1);
+                START_US + i * 10, i + 1);
     fputs("]}", file);
     return fclose(file);
 }
@@ -70,10 +74,18 @@ static void a_plan_that_does_not_fit_is_refused_with_the_way_out(void **state)
     assert_false(result.output_failed);
 }
 
+static void times_count_from_the_first_event_that_is_no_stray(void **state)
+{
+    (void)state;
+    assert_int_equal(cut(0), 0);
+    assert_int_equal(result.kept, 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_that_does_not_fit_is_refused_with_the_way_out),
+        cmocka_unit_test(times_count_from_the_first_event_that_is_no_stray),
     };
 
     return cmocka_run_group_tests(tests, write_launches, remove_launches);

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "aggregate/state.h"
-#include "ingest/file/file.h"
+#include "ingest/file/parts.h"
 #include "query/gpu_query.h"
 #include "query/ops_query.h"
 
@@ -145,6 +145,39 @@ static void launches_into_a_graph_that_is_captured_have_lost_nothing(void **stat
                                                  3) "," LAUNCHED("cudaGraphLaunch", 200,
                                                                  4) "," RAN(215, 4));
     assert_int_equal(result.remarks[FILE_REMARK_LOST], 0);
+    file_forget(store, "t-said");
+}
+
+static void captures_within_and_beside_each_other_are_each_known(void **state)
+{
+    static struct file file = {.result = &result};
+    struct gpu_span captures[] = {{10, 20}, {12, 14}, {10, 15}, {30, 60}, {40, 70}};
+    struct gpu_span lost[] = {{11, 19}, {13, 21}, {25, 26},
+                              {41, 69}, {31, 59}, {65, 71}};
+
+    (void)state;
+    file.captures = (struct file_list){captures, 5, 5};
+    file.lost = (struct file_list){lost, 6, 6};
+    file_count_unlinked(&file);
+    assert_int_equal(file.lost.count, 3);
+    assert_int_equal(lost[0].start_ns, 13);
+    assert_int_equal(lost[1].start_ns, 25);
+    assert_int_equal(lost[2].start_ns, 65);
+    result.remarks[FILE_REMARK_LOST] = 0;
+}
+
+static void streams_beyond_those_that_have_room_are_counted(void **state)
+{
+    char text[160 * 70], *at = text;
+
+    (void)state;
+    for (int i = 0; i < 66; i++)
+        at += snprintf(
+            at, (size_t)(text + sizeof(text) - at),
+            "%s" EVENT("kernel", "gemm", 20, "\"device\":0,\"stream\":\"0x7f00%08x\""),
+            i == 0 ? "" : ",", i * 16);
+    load(text);
+    assert_int_equal(result.remarks[FILE_REMARK_STREAMS], 2);
     file_forget(store, "t-said");
 }
 
@@ -415,6 +448,8 @@ int main(void)
         TEST(what_is_in_the_tables_and_not_whole_is_counted),
         TEST(launches_whose_kernels_are_not_in_the_file_are_counted),
         TEST(launches_into_a_graph_that_is_captured_have_lost_nothing),
+        TEST(captures_within_and_beside_each_other_are_each_known),
+        TEST(streams_beyond_those_that_have_room_are_counted),
         TEST(kernels_without_a_correlation_are_not_taken_for_lost_ones),
         TEST(a_file_with_launches_and_no_device_events_says_so),
         TEST(stamps_far_from_all_others_are_left_out_of_the_span),

@@ -75,12 +75,14 @@ test("how work reaches the device is told in what is known, and nothing else", (
   assert.deepEqual(run_sentences({ launch_delay: { p50_us: null }, queue_depth: null, streams: [{}], streams_busy: 1, copies: [] }), []);
   assert.deepEqual(run_sentences({
     launch_delay: { p50_us: 12.4, p95_us: 88 }, queue_depth: 3.42, streams: [{}, {}], streams_busy: 1.27,
-    copies: [{ direction: "h2d", pageable: true, bytes: 4e9, bytes_per_s: 12e9 }, { direction: "d2d", pageable: false, bytes: 2e6, bytes_per_s: 1e12 },
-      { direction: "d2h", pageable: null, bytes: 1e6, bytes_per_s: 1e9 }],
+    copies: [{ direction: "h2d", pageable: true, count: 9, bytes: 4e9, bytes_per_s: 12e9 }, { direction: "d2d", pageable: false, count: 1, bytes: 2e6, bytes_per_s: 1e12 },
+      { direction: "d2h", pageable: null, count: 2, bytes: 1e6, bytes_per_s: 1e9 },
+      { direction: "p2p", pageable: false, count: 3, bytes: null, bytes_per_s: null }, { direction: "h2h", pageable: false, count: 0, bytes: 0, bytes_per_s: null }],
   }), [
     "Work begins 12.4 µs after its launch (median; 95 % within 88.0 µs)", "3.42 launches wait in its queue on average", "1.27 of 2 streams at once while busy",
     "copies to the device, pageable: 4.00 GB at 12.0 GB/s", "copies on the device: 2.00 MB at 1.00 TB/s",
     "copies from the device: 1.00 MB at 1.00 GB/s",
+    "copies between devices: 3 of unknown size",
   ]);
 });
 

@@ -260,3 +260,9 @@ test("what an allocator told is kept while the stream brings its totals, and giv
   state = store.receive_levels(state, device({ points: [], retries: 3, segments: null, largest: [] }));
   assert.deepEqual(told(), [3, null, 0, 2]);
 });
+
+test("no file is that of no session, also where one could not be read", () => {
+  const state = { ...store.receive_answer(running(), "bottlenecks", {}), traces: { traces: [{ id: "t-1", session: null, error: "is damaged" }] } };
+  assert.equal(store.file_of({ ...state, session: null }), null);
+  assert.equal(store.file_of({ ...state, session: "t-2", traces: { traces: [{ id: "t-2", session: "t-2" }] } }).id, "t-2");
+});

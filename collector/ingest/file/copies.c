@@ -58,8 +58,10 @@ uint32_t file_stream(struct file *file, uint64_t address)
 
     while (i < file->stream_count && file->streams[i] != address)
         i++;
-    if (i == FILE_STREAMS_MAX)
+    if (i == FILE_STREAMS_MAX) {
+        file->result->remarks[FILE_REMARK_STREAMS]++;
         return 0;
+    }
     if (i == file->stream_count)
         file->streams[file->stream_count++] = address;
     return GPU_STREAM_LABELS + i;

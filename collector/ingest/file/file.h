@@ -55,6 +55,7 @@ enum file_remark {
     FILE_REMARK_MARKS,    /* of steps, phases, long calls, samples that found no room */
     FILE_REMARK_SEQUENCES, /* ops whose sequence number found no room */
     FILE_REMARK_DEPTH,     /* ops and calls deeper than nesting goes */
+    FILE_REMARK_STREAMS,   /* work of more streams than are told apart by pointers */
     FILE_REMARKS,
 };
 
@@ -77,8 +78,10 @@ enum file_rank_from {
 /* One sentence, such as "its rank is that of its name"; NULL where the file says it. */
 const char *file_rank_text(enum file_rank_from from);
 
+#define FILE_SESSION_BYTES 64u
+
 struct file_result {
-    char session[64];
+    char session[FILE_SESSION_BYTES];
     char name[512]; /* as it is shown: the path, of an archive with the member's name */
     uint32_t pid;
     int32_t rank; /* -1 unknown */
@@ -111,6 +114,9 @@ struct file_request {
     /* Gets the reader before it runs, for a progress line or to cancel; may be NULL. */
     void (*on_start)(void *user, struct trace_reader *reader);
     void (*on_end)(void *user); /* the reader is about to go; NULL where on_start is */
+    /* Asked now and then while an archive is listed or gone through, when there is no reader
+     * to cancel; may be NULL. */
+    bool (*is_cancelled)(void *user);
     void *user;
     /* Tables of ops by shapes, stack or module: bits of 1 << enum group_by; and how many
      * frames of a stack tell one from another, 0 = FILE_STACK_FRAMES. */
@@ -125,9 +131,10 @@ struct file_request {
 
 /* Reads what a file holds into the store, which is locked for writing piece by piece: a
  * trace; of a tar or a zip every trace in it; of a file of several processes that train, each
- * of them. These are the ranks of one session, of an archive of one for each folder in it.
- * `on_part` gets each result with its error, from this thread. 0 when something could be read,
- * else the negative errno of the first. */
+ * of them, for which it is read once more: up to 64 times (FILE_PROCESSES_MAX) in addition.
+ * These are the ranks of one session, of an archive of one for each folder in it. `on_part`
+ * gets each result with its error, from this thread, members of an archive by name. 0 when
+ * something could be read, else the negative errno of the first. */
 typedef void file_on_part(void *user, const struct file_result *result, int error);
 MUST_CHECK int file_load_each(struct store *store, const struct file_request *request,
                               file_on_part *on_part, void *user);

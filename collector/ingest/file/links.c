@@ -158,16 +158,48 @@ void file_note_capture(struct file *file, const struct event *call, int64_t *sin
     *since_ns = INT64_MAX;
 }
 
-/* What any thread launched while a graph was captured is written down, and runs later. */
+static int by_start(const void *left, const void *right)
+{
+    const struct gpu_span *a = left, *b = right;
+
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return a->end_ns < b->end_ns ? -1 : a->end_ns > b->end_ns;
+}
+
+/* By start, and none within another: so by end as well. */
+static void sort_captures(struct file *file)
+{
+    struct gpu_span *captures = file->captures.items;
+    uint32_t kept = 0;
+
+    if (file->captures.count > 0)
+        qsort(captures, file->captures.count, sizeof(*captures), by_start);
+    for (uint32_t i = 0; i < file->captures.count; i++) {
+        while (kept > 0 && captures[kept - 1].start_ns == captures[i].start_ns)
+            kept--;
+        if (kept == 0 || captures[kept - 1].end_ns < captures[i].end_ns)
+            captures[kept++] = captures[i];
+    }
+    file->captures.count = kept;
+}
+
+/* What any thread launched while a graph was captured is written down, and runs later. Of the
+ * captures that began before the call the last one ends last. */
 static bool is_captured(const struct file *file, const struct gpu_span *call)
 {
     const struct gpu_span *captures = file->captures.items;
+    uint32_t low = 0, high = file->captures.count;
 
-    for (uint32_t i = 0; i < file->captures.count; i++)
-        if (call->start_ns >= captures[i].start_ns &&
-            call->end_ns <= captures[i].end_ns)
-            return true;
-    return false;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (captures[middle].start_ns <= call->start_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && call->end_ns <= captures[low - 1].end_ns;
 }
 
 /* Where work has no correlation, launches that have one tell nothing of it. */
@@ -176,6 +208,7 @@ static void count_lost(struct file *file)
     struct gpu_span *lost = file->lost.items;
     uint32_t kept = 0;
 
+    sort_captures(file);
     for (uint32_t i = 0; i < file->lost.count; i++)
         if (!is_captured(file, &lost[i]))
             lost[kept++] = lost[i];

@@ -42,6 +42,9 @@ const char *file_remark_text(enum file_remark remark)
         [FILE_REMARK_DEPTH] =
             "ops and calls nested deeper than 512: their time is that "
             "of what they lie in",
+        [FILE_REMARK_STREAMS] =
+            "device work of more streams than 64 that are named by a pointer: shown on "
+            "stream 0",
     };
 
     return texts[remark];
@@ -118,12 +121,22 @@ static int open_part(struct trace_reader *reader, const struct file_request *req
     return archive_enter(part->archive, part->member);
 }
 
+static void say_not_entered(struct file_result *result, int error)
+{
+    const char *why = error == -ENOTSUP
+                          ? "is encrypted, or packed by another method than deflate"
+                      : error == -EBADMSG ? "is damaged in the archive, or cut"
+                                          : strerror(-error);
+
+    (void)snprintf(result->error, sizeof(result->error), "%s", why);
+}
+
 static int read_all(struct file *file, struct trace_reader *reader,
                     const struct file_request *request, const struct file_part *part)
 {
-    int error = open_part(reader, request, part);
+    int opened = open_part(reader, request, part), error = opened;
 
-    if (error == 0) {
+    if (opened == 0) {
         if (request->on_start != NULL)
             request->on_start(request->user, reader);
         error = trace_reader_run(reader, file_take, file);
@@ -133,6 +146,8 @@ static int read_all(struct file *file, struct trace_reader *reader,
     file_end_pairs(file);
     file_end_asyncs(file);
     note_report(reader, file->result);
+    if (opened != 0 && part->archive != NULL)
+        say_not_entered(file->result, opened);
     return file->out_of_memory ? -ENOMEM : error;
 }
 

@@ -4,6 +4,7 @@
 #define INGEST_FILE_PARTS_H
 
 #include "aggregate/process.h"
+#include "ingest/file/clusters.h"
 #include "ingest/file/details.h"
 #include "ingest/file/file.h"
 #include "ingest/file/processes.h"
@@ -63,14 +64,6 @@ enum file_allocation_more { FILE_ALLOCATION_BYTES, FILE_ALLOCATED, FILE_RESERVED
 
 /* What the host did for as long is told before its turn (gpu_fold_ahead). */
 #define FILE_LONG_NS INT64_C(10000000)
-
-/* Events whose times lie no further apart than a minute. */
-#define FILE_CLUSTER_NS   INT64_C(60000000000)
-#define FILE_CLUSTERS_MAX 64u
-struct file_cluster {
-    int64_t from_ns, to_ns;
-    uint64_t count, offset; /* offset: of the first in the file */
-};
 
 struct file_device { /* that worked */
     uint16_t device; /* EVENT_DEVICE() */
@@ -228,8 +221,7 @@ struct file {
     uint32_t process;
     uint32_t pid, pid_process; /* the newest name of one, and whose it is */
     bool out_of_memory;
-    struct file_cluster clusters[FILE_CLUSTERS_MAX];
-    uint32_t cluster_count, cluster; /* cluster: of the event before */
+    struct file_clusters clusters;
     int64_t keep_ns
         [2]; /* where has_strays: what begins outside, in the file's stamps, is one */
     bool has_strays;
@@ -320,9 +312,7 @@ uint16_t file_device(const struct file *file, uint16_t device);
 /* The number of a work's device. */
 uint8_t file_work_device(const struct file *file, const struct trace_event *event);
 
-/* The one that an event of that time is in, or begins. When all was read: the file's span
- * without strays, and may an event stay? */
-struct file_cluster *file_cluster_of(struct file *file, int64_t time_ns);
+/* When all was read: the file's span without strays, and may an event stay? */
 void file_leave_strays(struct file *file);
 ALWAYS_INLINE bool file_is_stray(const struct file *file, const struct event *event)
 {

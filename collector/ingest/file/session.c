@@ -128,8 +128,12 @@ static bool has_twin(const struct store *store, const char *id,
 static void set_apart(struct file_result *result,
                       const struct process_identity *identity)
 {
+    char own[sizeof(result->session) + sizeof(result->name)];
+
+    /* Files of one name may have been put into different sessions. */
+    (void)snprintf(own, sizeof(own), "%s/%s", result->session, result->name);
     result->is_apart = true;
-    file_name_session(result, result->name);
+    file_name_session(result, own);
     if (result->error[0] != '\0')
         return;
     if (identity->rank < 0)
@@ -158,8 +162,10 @@ int file_enter(struct file *file, struct store *store,
     if (session != NULL && session->process_count == 0)
         open_session(session, file, base_ns);
     *made = session == NULL ? NULL : state_process(store, session, &identity);
-    if (*made != NULL)
+    if (*made != NULL) {
+        (*made)->foreign = file->foreign;
         shift(file, session->zero_realtime_ns - base_ns);
+    }
     bool full = session != NULL && session->process_count == STATE_PROCESSES;
 
     if (*made == NULL && session != NULL && session->process_count == 0)

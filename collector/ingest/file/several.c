@@ -7,6 +7,7 @@
 
 #include "ingest/file/parts.h"
 #include "ingest/file/ranks.h"
+#include "ingest/trace/archive/stream.h"
 
 const char *file_rank_text(enum file_rank_from from)
 {
@@ -15,13 +16,19 @@ const char *file_rank_text(enum file_rank_from from)
         return "the trace does not say its rank: it is that of the file's name";
     case FILE_RANK_PROCESS:
         return "the file holds several processes with steps of their own: each is "
-               "shown "
-               "as a rank, in the order of their process ids where nothing else names "
-               "them";
+               "shown as a rank, in the order of their process ids where nothing else "
+               "names them";
     default:
         return NULL;
     }
 }
+
+/* A result that waits for those of members whose names come first. */
+struct waiting {
+    uint32_t member, turn;
+    int error;
+    struct file_result result;
+};
 
 struct loading {
     struct store *store;
@@ -31,6 +38,10 @@ struct loading {
     int error; /* the first; 0 once something could be read */
     bool any;
     bool cancelled;
+    uint64_t text_bytes; /* that came out of an archive so far, each member once */
+    bool waits;          /* results are given when all members were read */
+    uint32_t member;     /* that is being read */
+    struct file_list waiting;
 };
 
 /* Formats that only their names tell. */
@@ -67,21 +78,69 @@ static const char *known_by_name(const char *name)
     return NULL;
 }
 
-static void give(struct loading *loading, const struct file_result *given, int error)
+/* False when out of memory. */
+static bool let_wait(struct loading *loading, const struct file_result *result,
+                     int error)
 {
-    const char *format = error == -EBADMSG ? known_by_name(given->name) : NULL;
-    struct file_result named = *given;
-    const struct file_result *result = &named;
+    struct file_list *list = &loading->waiting;
+    uint32_t capacity = list->capacity == 0 ? 16 : list->capacity * 2;
+    struct waiting *items = list->items;
 
-    if (format != NULL)
-        (void)snprintf(named.error, sizeof(named.error), "%s", format);
+    if (list->count == list->capacity) {
+        items = realloc(items, capacity * sizeof(*items));
+        if (items == NULL)
+            return false;
+        list->items = items;
+        list->capacity = capacity;
+    }
+    items[list->count] = (struct waiting){loading->member, list->count, error, *result};
+    list->count++;
+    return true;
+}
 
+static int by_member(const void *left, const void *right)
+{
+    const struct waiting *a = left, *b = right;
+
+    if (a->member != b->member)
+        return a->member < b->member ? -1 : 1;
+    return a->turn < b->turn ? -1 : a->turn > b->turn;
+}
+
+static void deliver(struct loading *loading, const struct file_result *result,
+                    int error)
+{
     loading->error = loading->any || loading->error != 0 ? loading->error : error;
-    loading->cancelled = loading->cancelled || error == -ECANCELED;
     if (error == 0)
         loading->error = 0;
     loading->any = loading->any || error == 0;
     loading->on_part(loading->user, result, error);
+}
+
+static void deliver_waiting(struct loading *loading)
+{
+    struct waiting *items = loading->waiting.items;
+
+    if (loading->waiting.count > 0)
+        qsort(items, loading->waiting.count, sizeof(*items), by_member);
+    for (uint32_t i = 0; i < loading->waiting.count; i++)
+        deliver(loading, &items[i].result, items[i].error);
+    free(items);
+    loading->waiting = (struct file_list){0};
+}
+
+static void give(struct loading *loading, const struct file_result *given, int error)
+{
+    const char *format = error == -EBADMSG ? known_by_name(given->name) : NULL;
+    struct file_result named = *given;
+
+    if (format != NULL)
+        (void)snprintf(named.error, sizeof(named.error), "%s", format);
+    if (named.session[0] == '\0') /* an archive that was refused as a whole */
+        file_name_session(&named, named.name);
+    loading->cancelled = loading->cancelled || error == -ECANCELED;
+    if (!loading->waits || !let_wait(loading, &named, error))
+        deliver(loading, &named, error);
 }
 
 /* Who asks for a tree of calls gets one, or none. */
@@ -116,8 +175,14 @@ static void rank_processes(const struct file_processes *processes, int32_t *rank
         ranks[i] = (int32_t)i;
 }
 
+static void add_note(struct file_result *result, const char *note)
+{
+    if (result->error[0] == '\0')
+        (void)snprintf(result->error, sizeof(result->error), "%s", note);
+}
+
 static void load_processes(struct loading *loading, const struct file_part *whole,
-                           const struct file_processes *processes)
+                           const struct file_processes *processes, const char *note)
 {
     int32_t ranks[FILE_PROCESSES_MAX];
     struct file_result result;
@@ -139,6 +204,7 @@ static void load_processes(struct loading *loading, const struct file_part *whol
         part.rank_from = FILE_RANK_PROCESS;
         int error = file_load_part(loading->store, loading->request, &part, &result);
 
+        add_note(&result, note);
         give(loading, &result, error);
     }
 }
@@ -163,16 +229,16 @@ static void load_trace(struct loading *loading, struct file_part *part,
     part->rank_from = FILE_RANK_NAME;
     int error = file_load_part(loading->store, loading->request, part, &result);
 
+    loading->text_bytes += result.text_bytes;
     /* Nothing of PyTorch in it: what another producer recorded is shown as it is. */
     if (error == -ENODATA && part->found != NULL &&
         result.skipped[FILE_SKIP_CATEGORY] > 0) {
         part->foreign = true;
         error = file_load_part(loading->store, loading->request, part, &result);
     }
-    if (result.error[0] == '\0')
-        (void)snprintf(result.error, sizeof(result.error), "%s", note);
+    add_note(&result, note);
     if (error == -EMLINK)
-        load_processes(loading, part, &processes);
+        load_processes(loading, part, &processes, note);
     else
         give(loading, &result, error);
     file_processes_free(&processes);
@@ -204,24 +270,60 @@ static void load_member(struct loading *loading, struct archive *archive,
     load_trace(loading, &part, archive_note(archive));
 }
 
+/* Each member alone may be no bomb, and all of them together one. */
+static bool refuse_bomb(struct loading *loading, const struct archive *archive)
+{
+    struct file_result result = {.rank = -1};
+    const char *path = loading->request->name;
+
+    if (!inflater_is_bomb(loading->text_bytes, archive_file_bytes(archive)))
+        return false;
+    (void)snprintf(result.name, sizeof(result.name), "%s/%s",
+                   path != NULL ? path : loading->request->path,
+                   archive_name(archive, loading->member));
+    (void)snprintf(result.error, sizeof(result.error),
+                   "was not read, nor was what comes after it: the archive inflates to "
+                   "more than %u times its size",
+                   INFLATER_RATIO_MAX);
+    give(loading, &result, -EFBIG);
+    return true;
+}
+
+static void load_members(struct loading *loading, struct archive *archive,
+                         const int32_t *ranks, const uint32_t *order)
+{
+    uint32_t count = archive_count(archive);
+
+    loading->waits = true;
+    for (uint32_t i = 0; i < count && !loading->cancelled; i++) {
+        loading->member = order[i];
+        if (refuse_bomb(loading, archive))
+            break;
+        load_member(loading, archive, order[i], ranks[order[i]]);
+    }
+    deliver_waiting(loading);
+}
+
 static void load_archive(struct loading *loading, struct archive *archive)
 {
     uint32_t count = archive_count(archive);
     const char **names = calloc(count, sizeof(*names));
     int32_t *ranks = calloc(count, sizeof(*ranks));
+    uint32_t *order = calloc(count, sizeof(*order));
 
     for (uint32_t i = 0; names != NULL && i < count; i++)
         names[i] = archive_name(archive, i);
-    if (names != NULL && ranks != NULL) {
+    if (names != NULL && ranks != NULL && order != NULL) {
         file_ranks_of_names(names, count, ranks);
-        for (uint32_t i = 0; i < count && !loading->cancelled; i++)
-            load_member(loading, archive, i, ranks[i]);
+        archive_order(archive, order);
+        load_members(loading, archive, ranks, order);
     } else {
         give(loading, &(struct file_result){.rank = -1, .error = "out of memory"},
              -ENOMEM);
     }
     free(names);
     free(ranks);
+    free(order);
 }
 
 static void load_file(struct loading *loading)
@@ -248,9 +350,10 @@ int file_load_each(struct store *store, const struct file_request *request,
     struct file_result refused = {.rank = -1};
     struct archive *archive = NULL;
     struct file_part whole = {.name = name};
+    const struct stream_stop stop = {request->is_cancelled, request->user};
     int error = strcmp(request->path, "-") == 0
                     ? 0
-                    : archive_open(&archive, request->path, refused.error);
+                    : archive_open(&archive, request->path, &stop, refused.error);
 
     if (error != 0) {
         (void)snprintf(refused.name, sizeof(refused.name), "%s", name);

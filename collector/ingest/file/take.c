@@ -162,16 +162,8 @@ static struct file_thread *find_thread(struct file *file, uint32_t pid, uint32_t
 static void stretch_span(struct file *file, const struct trace_event *event,
                          int64_t length_ns)
 {
-    struct file_cluster *cluster = &file->clusters[file->cluster];
-    int64_t start_ns = event->time_ns, end_ns = start_ns + length_ns;
-
-    if (UNLIKELY(start_ns < cluster->from_ns - FILE_CLUSTER_NS ||
-                 start_ns > cluster->to_ns + FILE_CLUSTER_NS || cluster->count == 0))
-        cluster = file_cluster_of(file, start_ns);
-    if (UNLIKELY(cluster->count++ == 0))
-        cluster->offset = event->offset;
-    cluster->from_ns = start_ns < cluster->from_ns ? start_ns : cluster->from_ns;
-    cluster->to_ns = end_ns > cluster->to_ns ? end_ns : cluster->to_ns;
+    file_clusters_add(&file->clusters, event->time_ns, event->time_ns + length_ns,
+                      event->offset);
 }
 
 /* A place in a track; NULL at the limit, or when out of memory (noted in the file). */

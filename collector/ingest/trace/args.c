@@ -54,13 +54,14 @@ static const char *skip_between(const char *at, const char *end)
 bool trace_args_find(const struct trace_event *event, const char *key,
                      const char **value, size_t *length)
 {
-    const char *at = event->text + event->args_at + 1;
-    const char *end = event->text + event->args_at + event->args_length;
     size_t wanted = strlen(key);
     bool found = false;
 
-    if (event->args_length == 0)
+    if (event->args_length == 0) /* then there may be no text */
         return false;
+    const char *at = event->text + event->args_at + 1;
+    const char *end = event->text + event->args_at + event->args_length;
+
     while ((at = skip_between(at, end)) < end && *at == '"') {
         const char *name = at + 1, *behind = skip_string(at, end);
         const char *from = skip_between(behind, end);

@@ -242,6 +242,12 @@ int analyze_interrupted(const char *path)
     return 128 + number;
 }
 
+static bool is_interrupted(void *user)
+{
+    (void)user;
+    return interrupted != 0;
+}
+
 int analyze_files_load(struct store *store, const struct analyze_file *file,
                        const struct analyze_options *options, file_on_part *on_part,
                        void *user)
@@ -254,6 +260,7 @@ int analyze_files_load(struct store *store, const struct analyze_file *file,
                                        file->session[0] == '\0' ? NULL : file->session,
                                    .on_start = analyze_watch_begin,
                                    .on_end = analyze_watch_end,
+                                   .is_cancelled = is_interrupted,
                                    .user = &watching};
     int error;
 

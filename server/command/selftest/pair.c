@@ -32,7 +32,8 @@
 
 /* One of the two runs. */
 struct side {
-    pid_t pid; /* 0 ended and reaped */
+    pid_t pid;   /* 0 ended */
+    pid_t group; /* 0 none; a zombie keeps its id until the group is ended */
     uint64_t start_ns, end_ns, warm_ns;
     int status; /* as waitpid() has it */
     bool by_itself;
@@ -111,19 +112,26 @@ static int start_side(struct trial *trial, int side)
         start_child(trial, side);
     if (one->pid > 0) {
         (void)setpgid(one->pid, one->pid); /* whoever comes first */
+        one->group = one->pid;
         return 0;
     }
     one->pid = 0;
     return -errno;
 }
 
-static void reap(struct trial *trial)
+/* Notes who has ended; a zombie stays until its group is ended as well. */
+static void note_ends(struct trial *trial)
 {
     for (int i = 0; i < 2; i++) {
         struct side *side = &trial->sides[i];
+        siginfo_t ended = {0};
 
-        if (side->pid == 0 || waitpid(side->pid, &side->status, WNOHANG) != side->pid)
+        if (side->pid == 0 ||
+            waitid(P_PID, (id_t)side->pid, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+            ended.si_pid != side->pid)
             continue;
+        side->status = ended.si_code == CLD_EXITED ? W_EXITCODE(ended.si_status, 0)
+                                                   : ended.si_status;
         side->end_ns = now_ns();
         side->pid = 0;
     }
@@ -144,26 +152,27 @@ static int wait_until(struct trial *trial, uint64_t until_ns)
     sigaddset(&heard, SIGHUP);
     int number = sigtimedwait(&heard, NULL, &time);
 
-    reap(trial);
+    note_ends(trial);
     return number > 0 && number != SIGCHLD ? -EINTR : 0;
 }
 
-/* Asks the whole group to end and kills what is left of it. */
+/* Asks the whole group to end and kills what is left of it, also where its leader ended by
+ * itself: workers that it left would disturb the next pair. */
 static void end_side(struct trial *trial, struct side *side)
 {
-    pid_t group = side->pid;
     uint64_t until = now_ns() + LEAVE_NS;
+    int status;
 
-    if (group == 0)
+    if (side->group == 0)
         return;
-    kill(-group, SIGTERM);
+    kill(-side->group, SIGTERM);
     while (side->pid != 0 && now_ns() < until)
         if (wait_until(trial, until) != 0)
             until = 0; /* asked to end ourselves */
-    kill(-group, SIGKILL);
-    while (side->pid != 0 && waitpid(side->pid, &side->status, 0) < 0 && errno == EINTR)
+    kill(-side->group, SIGKILL);
+    while (waitpid(side->group, &status, 0) < 0 && errno == EINTR)
         ;
-    side->pid = 0;
+    side->pid = side->group = 0;
 }
 
 static int note_change(struct trial *trial)

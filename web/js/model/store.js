@@ -47,7 +47,7 @@ export function session_of(state) {
 }
 
 /** The file that the chosen session was read from; null where there is none, or nobody told yet. */
-export const file_of = (state) => state.traces?.traces?.find((file) => file.session === state.session) ?? null;
+export const file_of = (state) => state.traces?.traces?.find((file) => file.session !== null && file.session === state.session) ?? null;
 
 /** Ranks of the chosen session, ascending. */
 export function ranks_of(state) {

@@ -123,9 +123,10 @@ export function run_sentences(run) {
   if (known(delay?.p50_us)) out.push(`Work begins ${lag(delay.p50_us)} after its launch (median; 95 % within ${lag(delay.p95_us)})`);
   if (known(run?.queue_depth)) out.push(`${number(run.queue_depth)} launches wait in its queue on average`);
   if (run?.streams?.length > 1 && known(run.streams_busy)) out.push(`${number(run.streams_busy)} of ${count(run.streams.length)} streams at once while busy`);
-  for (const copies of (run?.copies ?? []).filter((each) => each.bytes > 0)) {
+  for (const copies of (run?.copies ?? []).filter((each) => each.count > 0)) {
     const memory_kind = copies.pageable !== null && (copies.direction === "h2d" || copies.direction === "d2h") ? (copies.pageable ? ", pageable" : ", pinned") : "";
-    out.push(`copies ${DIRECTIONS[copies.direction]}${memory_kind}: ${bytes(copies.bytes)} at ${bytes(copies.bytes_per_s)}/s`);
+    const size = known(copies.bytes) ? `${bytes(copies.bytes)} at ${bytes(copies.bytes_per_s)}/s` : `${count(copies.count)} of unknown size`;
+    out.push(`copies ${DIRECTIONS[copies.direction]}${memory_kind}: ${size}`);
   }
   return out;
 }

@@ -10,6 +10,7 @@
 
 #include "ingest/trace/archive/parts.h"
 #include "ingest/trace/feed/tar_header.h"
+
 static bool ends_with(const char *text, const char *end)
 {
     size_t length = strlen(text), with = strlen(end);
@@ -17,7 +18,7 @@ static bool ends_with(const char *text, const char *end)
     return length >= with && strcmp(text + length - with, end) == 0;
 }
 
-static bool is_trace(const char *name)
+bool archive_is_trace(const char *name)
 {
     const char *slash = strrchr(name, '/');
     const char *base = slash == NULL ? name : slash + 1;
@@ -28,7 +29,7 @@ static bool is_trace(const char *name)
 int archive_add(struct archive *archive, const char *name,
                 const struct archive_member *member)
 {
-    if (!is_trace(name)) {
+    if (!archive_is_trace(name)) {
         if (archive->others++ == 0)
             (void)snprintf(archive->other, sizeof(archive->other), "%s", name);
         return 0;
@@ -72,8 +73,12 @@ static bool is_tar(struct archive *archive, enum stream_packing packing, int *er
     stream_close(&archive->tar);
     *error = stream_open(&archive->tar, archive->descriptor, 0, archive->file_bytes,
                          packing);
-    return *error == 0 && stream_read_all(&archive->tar, block, sizeof(block)) == 0 &&
-           tar_is_header(block);
+    archive->tar.stop = archive->stop;
+    int failed =
+        *error == 0 ? stream_read_all(&archive->tar, block, sizeof(block)) : *error;
+
+    *error = failed == -ECANCELED ? failed : *error;
+    return failed == 0 && tar_is_header(block);
 }
 
 /* 1 when the list could be made, 0 when it is no archive, or a negative errno. */
@@ -104,7 +109,10 @@ static void say_failed(const struct archive *archive, int result, char *error)
 {
     const char *kind = archive->is_zip ? "zip" : "tar";
 
-    if (result == 1 && archive->others > 0)
+    if (result == 1 && archive->note[0] != '\0')
+        (void)snprintf(error, ARCHIVE_ERROR_BYTES,
+                       "is a %s archive without a trace: %.200s", kind, archive->note);
+    else if (result == 1 && archive->others > 0)
         (void)snprintf(
             error, ARCHIVE_ERROR_BYTES,
             "is a %s archive without a trace (.json, .json.gz): it holds %llu "
@@ -121,7 +129,7 @@ static void say_failed(const struct archive *archive, int result, char *error)
 }
 
 int archive_open(struct archive **opened, const char *path,
-                 char error[ARCHIVE_ERROR_BYTES])
+                 const struct stream_stop *stop, char error[ARCHIVE_ERROR_BYTES])
 {
     struct archive *archive = calloc(1, sizeof(*archive));
     struct stat status;
@@ -130,6 +138,7 @@ int archive_open(struct archive **opened, const char *path,
     *opened = NULL;
     if (archive == NULL)
         return -ENOMEM;
+    archive->stop = *stop;
     archive->tar.descriptor = archive->zip.descriptor = archive->descriptor = -1;
     /* Who writes to a pipe must not see a reader come and go. */
     if (stat(path, &status) == 0 && S_ISREG(status.st_mode))
@@ -172,6 +181,40 @@ uint32_t archive_count(const struct archive *archive)
 const char *archive_name(const struct archive *archive, uint32_t member)
 {
     return archive->members[member].name;
+}
+
+struct placed {
+    uint64_t at;
+    uint32_t member;
+};
+
+static int by_place(const void *left, const void *right)
+{
+    const struct placed *a = left, *b = right;
+
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+
+void archive_order(const struct archive *archive, uint32_t *members)
+{
+    bool packed = !archive->is_zip && archive->tar.packing != STREAM_PLAIN;
+    struct placed *placed = packed ? calloc(archive->count, sizeof(*placed)) : NULL;
+
+    for (uint32_t i = 0; i < archive->count; i++)
+        members[i] = i;
+    if (placed == NULL)
+        return;
+    for (uint32_t i = 0; i < archive->count; i++)
+        placed[i] = (struct placed){archive->members[i].at, i};
+    qsort(placed, archive->count, sizeof(*placed), by_place);
+    for (uint32_t i = 0; i < archive->count; i++)
+        members[i] = placed[i].member;
+    free(placed);
+}
+
+uint64_t archive_file_bytes(const struct archive *archive)
+{
+    return archive->file_bytes;
 }
 
 const char *archive_note(const struct archive *archive)

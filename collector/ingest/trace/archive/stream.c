@@ -65,6 +65,8 @@ static ssize_t inflate_some(struct stream *stream, void *to, size_t size)
 {
     struct inflater_io io = {.out = to, .out_left = size};
 
+    if (stream->broken)
+        return -EBADMSG;
     while (io.out_left == size) {
         ssize_t got = stream->in_left > 0 ? 1 : fill_in(stream);
 
@@ -84,8 +86,10 @@ static ssize_t inflate_some(struct stream *stream, void *to, size_t size)
         stream->in_left = io.in_left;
         stream->between_members = result == INFLATER_END;
         if (result == INFLATER_BAD ||
-            (result == INFLATER_MORE && io.out_left == size && before == io.in_left))
+            (result == INFLATER_MORE && io.out_left == size && before == io.in_left)) {
+            stream->broken = true;
             return io.out_left < size ? (ssize_t)(size - io.out_left) : -EBADMSG;
+        }
         if (stream->packing == STREAM_DEFLATE && stream->between_members)
             stream->in_left = 0;
     }
@@ -96,6 +100,8 @@ ssize_t stream_read(struct stream *stream, void *to, size_t size)
 {
     if (size == 0)
         return 0;
+    if (stream->stop.is_wanted != NULL && stream->stop.is_wanted(stream->stop.user))
+        return -ECANCELED;
     ssize_t got = stream->packing == STREAM_PLAIN ? read_file(stream, to, size)
                                                   : inflate_some(stream, to, size);
 
@@ -123,8 +129,11 @@ static int begin_again(struct stream *stream)
     struct stream before = *stream;
 
     stream_close(stream);
-    return stream_open(stream, before.descriptor, before.from, before.size,
-                       before.packing);
+    int error = stream_open(stream, before.descriptor, before.from, before.size,
+                            before.packing);
+
+    stream->stop = before.stop;
+    return error;
 }
 
 int stream_go_to(struct stream *stream, uint64_t at)

@@ -12,6 +12,12 @@
 
 enum stream_packing { STREAM_PLAIN, STREAM_GZIP, STREAM_DEFLATE };
 
+/* Does nobody wait for it any more? May be called from the thread that reads. */
+struct stream_stop {
+    bool (*is_wanted)(void *user); /* NULL: never */
+    void *user;
+};
+
 struct stream {
     int descriptor;      /* borrowed */
     uint64_t from, size; /* of the stretch */
@@ -22,6 +28,8 @@ struct stream {
     size_t in_begin, in_left;
     struct inflater *inflater;
     bool between_members; /* of gzip */
+    bool broken;          /* nothing more can be inflated */
+    struct stream_stop stop; /* the caller's to set, after opening */
 };
 
 /* -ENOMEM; stream_close() is owed in any case. */
@@ -30,7 +38,7 @@ MUST_CHECK int stream_open(struct stream *stream, int descriptor, uint64_t from,
 void stream_close(struct stream *stream);
 
 /* Up to `size` bytes, 0 at the end, or a negative errno: -EBADMSG damaged, -EFBIG inflated
- * to more than any trace is. */
+ * to more than any trace is, -ECANCELED. */
 MUST_CHECK ssize_t stream_read(struct stream *stream, void *to, size_t size);
 
 /* All of `size` bytes: 0; -ENODATA when the stream ends before. */

@@ -72,6 +72,29 @@ static void name_of(const unsigned char *block, char name[ARCHIVE_NAME_BYTES + 2
                    *prefix != '\0' ? "/" : "", own);
 }
 
+/* GNU's sparse files: headers of more pieces may follow the first. */
+static int pass_sparse_headers(struct stream *stream, const unsigned char *header)
+{
+    unsigned char more[TAR_BLOCK];
+    bool extended = header[482] != 0;
+    int error = 0;
+
+    while (error == 0 && extended) {
+        error = stream_read_all(stream, more, sizeof(more));
+        extended = more[504] != 0;
+    }
+    return error;
+}
+
+static int add(struct archive *archive, char type, const char *name,
+               const struct archive_member *member)
+{
+    if (type == '0' || type == '\0' || type == '7')
+        return archive_add(archive, name, member);
+    archive->sparse += type == 'S' && archive_is_trace(name);
+    return 0;
+}
+
 /* One header with what it is of: 1; 0 at the end, or a negative errno. */
 static int list_one(struct archive *archive, struct listing *listing)
 {
@@ -84,19 +107,24 @@ static int list_one(struct archive *archive, struct listing *listing)
         return block[0] == 0 && error == 0 ? 0 : -EBADMSG;
     if (error != 0)
         return error;
-    uint64_t size = tar_number(block + 124, 12), at = stream->at;
+    uint64_t size = tar_number(block + 124, 12);
     char type = (char)block[156];
 
+    if (type == 'S')
+        error = pass_sparse_headers(stream, block);
+    uint64_t at = stream->at;
+
+    if (error != 0)
+        return error == -ENODATA ? -EBADMSG : error;
     if (type == 'x' || type == 'L') {
         error = read_long(stream, listing, type, size);
     } else {
         if (listing->long_size != UINT64_MAX)
             size = listing->long_size;
         name_of(block, name);
-        if (type == '0' || type == '\0' || type == '7')
-            error = archive_add(archive,
-                                *listing->long_name != '\0' ? listing->long_name : name,
-                                &(struct archive_member){.at = at, .size = size});
+        error =
+            add(archive, type, *listing->long_name != '\0' ? listing->long_name : name,
+                &(struct archive_member){.at = at, .size = size});
         *listing = (struct listing){.long_size = UINT64_MAX};
     }
     if (error != 0 || size > UINT64_MAX / 2)
@@ -112,7 +140,12 @@ int tar_list(struct archive *archive)
 
     while ((result = list_one(archive, &listing)) > 0)
         ;
-    if (result == 0 || result == -ENOMEM || archive->count == 0)
+    if (archive->sparse > 0 && archive->note[0] == '\0')
+        (void)snprintf(archive->note, sizeof(archive->note),
+                       "%llu sparse files of the archive are left out: pack them "
+                       "without --sparse",
+                       (unsigned long long)archive->sparse);
+    if (result == 0 || result == -ENOMEM || result == -ECANCELED || archive->count == 0)
         return result;
     (void)snprintf(archive->note, sizeof(archive->note),
                    "the archive is damaged or ends early, at byte %llu of its text",

@@ -141,6 +141,30 @@ static size_t list_one(struct archive *archive, const unsigned char *entry, size
     return whole;
 }
 
+static int by_place(const void *left, const void *right)
+{
+    const struct archive_member *a = left, *b = right;
+
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+
+/* Many members of the same bytes would be more than the file is large. */
+static void refuse_overlaps(struct archive *archive)
+{
+    uint64_t end = 0;
+
+    if (archive->count > 0)
+        qsort(archive->members, archive->count, sizeof(*archive->members), by_place);
+    for (uint32_t i = 0; i < archive->count; i++) {
+        struct archive_member *member = &archive->members[i];
+
+        if (member->at < end)
+            member->method = ARCHIVE_OVERLAPPING;
+        else if (__builtin_add_overflow(member->at, LOCAL_BYTES + member->size, &end))
+            end = UINT64_MAX;
+    }
+}
+
 #define DIRECTORY_BYTES_MAX ((uint64_t)64 << 20)
 
 int zip_list(struct archive *archive)
@@ -167,6 +191,7 @@ int zip_list(struct archive *archive)
         at = whole == 0 ? (size_t)directory.size : at + whole;
     }
     free(list);
+    refuse_overlaps(archive);
     return error;
 }
 
@@ -175,6 +200,8 @@ int zip_enter(struct archive *archive, const struct archive_member *member)
     unsigned char local[LOCAL_BYTES];
 
     stream_close(&archive->zip);
+    if (member->method == ARCHIVE_OVERLAPPING)
+        return -EBADMSG;
     if (member->method != 0 && member->method != 8)
         return -ENOTSUP;
     int error = read_at(archive, member->at, local, sizeof(local));
@@ -186,6 +213,8 @@ int zip_enter(struct archive *archive, const struct archive_member *member)
 
     if (at > archive->file_bytes || member->size > archive->file_bytes - at)
         return -EBADMSG;
-    return stream_open(&archive->zip, archive->descriptor, at, member->size,
-                       member->method == 8 ? STREAM_DEFLATE : STREAM_PLAIN);
+    error = stream_open(&archive->zip, archive->descriptor, at, member->size,
+                        member->method == 8 ? STREAM_DEFLATE : STREAM_PLAIN);
+    archive->zip.stop = archive->stop;
+    return error;
 }

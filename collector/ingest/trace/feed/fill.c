@@ -182,10 +182,9 @@ static void stop_at(struct fill *fill, ssize_t got)
     fill->error = got == -EBADMSG ? -EIO : (int)got;
     fill->report.is_cut = true;
     say(fill, "reading failed: %s",
-        got == -EBADMSG   ? "the archive is damaged here, or cut"
-        : got == -EFBIG   ? "it inflates to more than 300 times its size"
-        : got == -ENOTSUP ? "it is encrypted, or packed by another method than deflate"
-                          : strerror((int)-got));
+        got == -EBADMSG ? "the archive is damaged here, or cut"
+        : got == -EFBIG ? "it inflates to more than 300 times its size"
+                        : strerror((int)-got));
 }
 
 /* More into `in`, behind what is left there; at least `wanted` bytes unless it ends. */
