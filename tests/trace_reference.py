@@ -28,6 +28,8 @@ import sys
 
 ROUNDING_NS = 1000
 LATENCY_NS = 10_000
+WAKES_NS = 2 * LATENCY_NS  # a device that has idled takes longer to begin
+AHEAD_MOST = 64  # pieces of work whose streams are asked
 COLLECTIVE_NS = 1_000_000  # a shorter one only takes an order
 THREADS_SEEN = 4096  # a hundredth of a device
 LOADS_NS, SETUP_NS, CONTEXT_NS = 20_000_000, 5_000_000, 100_000_000  # calls that load or make a context
@@ -414,7 +416,7 @@ class Trace:
 
     @functools.cached_property
     def devices(self):
-        """device -> [(start, end, use, correlation)] cut per stream, by start."""
+        """device -> [(start, end, use, correlation, stream)] cut per stream, by start."""
         found = collections.defaultdict(list)
         for event in self.events:
             if event.kind in DEVICE_KINDS:
@@ -428,7 +430,7 @@ class Trace:
                 if before is not None:
                     ends[before] = min(ends[before], event.start)
                 ends[event], last[event.stream] = event.end, event
-            cut[device] = [(e.start, ends[e], use_of(e), e.correlation) for e in events]
+            cut[device] = [(e.start, ends[e], use_of(e), e.correlation, e.stream) for e in events]
         return cut
 
     def device_uses(self, device):
@@ -437,13 +439,13 @@ class Trace:
         edges = sorted({self.zero, self.last, *(w[0] for w in works), *(w[1] for w in works)})
         index = {edge: i for i, edge in enumerate(edges)}
         active = [[0] * (len(edges) + 1) for _ in range(3)]
-        for start, end, use, _ in works:
+        for start, end, use, *_ in works:
             active[use][index[start]] += 1
             active[use][index[end]] -= 1
         sums, now, gap = collections.Counter(), [0, 0, 0], None
         starting = {}
-        for work in reversed(works):
-            starting[work[0]] = work
+        for i in reversed(range(len(works))):
+            starting[works[i][0]] = i
         host = Host(self)
         gaps = []
         for i, edge in enumerate(edges):
@@ -466,11 +468,14 @@ class Trace:
                 gap = edge
         if gap is not None and gap < self.last:
             gaps.append((gap, self.last, None))
-        for start, end, work in gaps:
-            while start < end:
-                cause, until = host.cause(start, end, work)
+        for start, end, first in gaps:
+            ahead = works[first:first + AHEAD_MOST] if first is not None else []
+            host_until, queued = host.queued(start, end, ahead)
+            sums["idle_" + queued] += end - host_until
+            while start < host_until:
+                cause, until = host.cause(start, host_until)
                 sums["idle_" + cause] += until - start
-                start, work = until, None
+                start = until
         return sums
 
 
@@ -548,16 +553,35 @@ class Host:
                 before = spans[i][1] - spans[i][0]
         return ns, before
 
-    def cause(self, start, end, work):
+    def queued(self, start, end, ahead):
+        """Up to where a gap is the host's, and the cause of the rest: from the return of the
+        call that launched it on, work waits for the device."""
+        short = end - start <= LATENCY_NS
+        found, first = math.inf, None
+        streams = set()
+        for at, work in enumerate(ahead):
+            if work[4] in streams:
+                continue
+            streams.add(work[4])
+            _, returned = self.launches.get(work[3], (0, math.inf))
+            if returned < found:
+                found, first = returned, work
+            if at == 0 and (returned <= start or short):
+                first = work
+                break
+        cause = "collective" if first and found < end and first[2] == 1 else "unknown"
+        if found <= start:
+            if short:
+                half = (end - start) - (end - start) // 2
+                return start, "data" if self.overlap("data", start, end)[0] >= half else "launch"
+            return start, cause
+        return (found if end - found > WAKES_NS else end), cause
+
+    def cause(self, start, end):
         """The cause of its beginning, and until when."""
         half = (end - start) - (end - start) // 2
         if self.overlap("data", start, end)[0] >= half:
             return "data", end
-        begun, returned = self.launches.get(work[3], (start, start)) if work else (start, start)
-        if work and work[3] and begun < start and returned <= start:
-            if end - start <= LATENCY_NS:
-                return "launch", end
-            return "collective" if work[2] == 1 else "unknown", end
         for kind in ("alloc", "copy", "collective", "setup"):
             if self.overlap(kind, start, end)[0] >= half:
                 return kind, end
