@@ -97,6 +97,19 @@ static uint64_t steps_of(const struct process *process)
 /* What was dead this long before the command's end did not end by what ended that. */
 #define TOGETHER_NS INT64_C(60000000000)
 
+/* Somebody of the session was there when it ended: a launcher that ends its workers, which
+ * the next command of a shell script is not. */
+static bool was_outlived(const struct session *session, const struct process *process)
+{
+    for (uint32_t i = 0; i < session->process_count; i++) {
+        const struct process *other = &session->processes[i];
+
+        if (other != process && other->state == PROCESS_ENDED)
+            return true;
+    }
+    return false;
+}
+
 /* What left without a good-bye has not crashed where the command's end says better: it is the
  * command, and that exited by itself (_exit() runs no exit handlers); the command succeeded,
  * and its launcher ended its workers (but for what the kernel killed); or somebody ended the
@@ -105,16 +118,17 @@ static enum process_state process_state_of(const struct session *session,
                                            const struct process *process)
 {
     const struct state_end *end = &session->end;
-    bool exited, succeeded, stopped;
+    bool exited, succeeded, stopped, together;
 
     if (process->state != PROCESS_CRASHED || !end->known)
         return process->state;
+    together =
+        end->realtime_ns == 0 || process->alive_ns == INT64_MIN ||
+        end->realtime_ns - session->zero_realtime_ns - process->alive_ns < TOGETHER_NS;
     exited = end->signal == 0 && end->pid != 0 && end->pid == process->identity.pid;
-    succeeded = end->signal == 0 && end->exit_code == 0 && !end->oom;
-    stopped = end->stopped_by != 0 &&
-              (end->realtime_ns == 0 || process->alive_ns == INT64_MIN ||
-               end->realtime_ns - session->zero_realtime_ns - process->alive_ns <
-                   TOGETHER_NS);
+    succeeded = end->signal == 0 && end->exit_code == 0 && !end->oom &&
+                (together || was_outlived(session, process));
+    stopped = end->stopped_by != 0 && together;
     return exited || succeeded || stopped ? PROCESS_ENDED : PROCESS_CRASHED;
 }
 
