@@ -112,17 +112,21 @@ const struct op_row *looks_exchange(const struct rule_context *context)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
     bool replicated = rule_is_replicated(context);
+    const struct op_row *sends = NULL; /* who sends seldom waits: only where nothing else is */
 
     if (rule_text(context, FACT_DISTRIBUTED_BACKEND)[0] == '\0')
         return NULL;
     for (uint32_t i = 0; i < cpu->judged_count; i++) {
         const char *name = cpu->rows[i].name;
 
-        if (strncmp(name, "c10d::", 6) == 0 && cpu->rows[i].per_step_count > 0 &&
-            !(replicated && strstr(name, "allreduce") != NULL))
+        if (strncmp(name, "c10d::", 6) != 0 || !(cpu->rows[i].per_step_count > 0) ||
+            (replicated && strstr(name, "allreduce") != NULL))
+            continue;
+        if (strncmp(name, "c10d::send", 10) != 0)
             return &cpu->rows[i];
+        sends = sends != NULL ? sends : &cpu->rows[i];
     }
-    return NULL;
+    return sends;
 }
 
 const struct looks_wait *looks_wait(const char *place)
