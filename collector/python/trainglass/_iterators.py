@@ -54,7 +54,8 @@ def _wrapped(
         built(self, number)
         return result
 
-    return skip(wrapper)
+    skipped: Callable[..., Any] = skip(wrapper)
+    return skipped
 
 
 def wrap(

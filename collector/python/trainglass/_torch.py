@@ -485,7 +485,8 @@ def _hook_updates(torch: Any, begins: Any, ended: Any) -> Callable[[], None]:
 
 def _wrap_optimizer(torch: Any) -> None:
     mark = _library.calls.mark
-    cls: Any = sys.modules.get("torch.optim.optimizer").Optimizer
+    optimizers: Any = sys.modules["torch.optim.optimizer"]
+    cls: Any = optimizers.Optimizer
     original = cls.__init__
 
     @functools.wraps(original)
