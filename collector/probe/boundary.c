@@ -89,7 +89,7 @@ static void count_sources(uint64_t now)
     probe_capability_events(WIRE_SOURCE_PHASES, probe_events_written(EVENT_PHASE), now);
 }
 
-/* The next step records this: tells who switches. */
+/* What the next step records; sources that switch are notified. */
 static void set_recording(uint32_t recording)
 {
     const struct probe_hooks *one;
@@ -267,7 +267,7 @@ static void keep_phase(uint32_t phase, uint64_t now)
 struct probe_graph probe_graph;
 _Atomic uint64_t probe_update_ended;
 
-/* Counts anew behind a backward. */
+/* Nodes are counted from the end of a backward. */
 static void await_graph(enum steps_mark_kind kind)
 {
     if (kind == STEPS_BACKWARD_BEGIN)
@@ -331,7 +331,7 @@ static bool backward_waits(enum steps_mark_kind kind)
     return false;
 }
 
-/* Of no use in a bare step that has begun. */
+/* Marks that change nothing in a bare step. */
 static bool is_idle(enum steps_mark_kind kind)
 {
     return (kind == STEPS_ZERO_GRAD_BEGIN || kind == STEPS_ZERO_GRAD_END) && begun &&

@@ -382,7 +382,7 @@ void torch_memory_record(uint32_t recording)
     if (count_them == counting)
         return;
     counting = count_them;
-    /* What they held at most before is of no step that is sampled. */
+    /* A peak from before the bare steps belongs to no sample. */
     for (uint32_t i = 1; count_them && i < DEVICES; i++)
         atomic_store_explicit(&devices[i].peak, 0, memory_order_relaxed);
     host_missed |= !count_them;

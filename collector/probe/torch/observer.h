@@ -6,7 +6,8 @@
  * The callbacks exist in recorded steps alone: added and removed at step boundaries. While
  * one is registered, also a disabled one, each node of every backward copies torch's list
  * of callbacks (0.3 us). Adding and removing take torch's mutex and leave what runs the
- * functions that it began with, so that they are called to its end.
+ * functions that it began with, so that they are called to its end. A thread whose
+ * operator reaches the detail limit removes them itself, under that mutex.
  */
 #ifndef PROBE_TORCH_OBSERVER_H
 #define PROBE_TORCH_OBSERVER_H
