@@ -12,7 +12,8 @@
     "`model.train(..., amp=True)`, which is float16 with a gradient scaler"
 
 /* Of no framework: PyTorch itself, and what a framework leaves to it. The names are those of
- * trainglass/_framework.py. NULL: as PyTorch; "": there is no such setting. */
+ * trainglass/_framework.py. NULL: as PyTorch; "": there is no such setting.
+ * NOLINTBEGIN(bugprone-suspicious-missing-comma): with designators it would not compile. */
 static const struct {
     const char *framework;
     const char *texts[SETTINGS];
@@ -209,6 +210,7 @@ static const struct {
       [SETTING_BETWEEN] =
           "Ultralytics' own loop: the averaged model, logging, callbacks"}},
 };
+/* NOLINTEND(bugprone-suspicious-missing-comma) */
 
 static const char *row_text(const char *framework, enum setting setting)
 {

@@ -184,7 +184,7 @@ class ErrorsTest(FaultTest):
 
 class BudgetTest(GpuTest):
     def test_a_flood_is_recorded_in_as_many_steps_as_the_default_budget_allows(self):
-        """100,000 launches a second, in steps of 1,000."""
+        """Some 100,000 launches a second, in steps of 1,000."""
         def rate(output):
             return int(re.search(r"flood: (\d+) a second", output)[1])
 

@@ -29,6 +29,8 @@
     8192.0 /* memory of what a kind of steps cost when it was given up */
 #define COST_TIMES_MAX 3.0 /* of that, in one step */
 #define COST_STEPS     8.0 /* memory of what a step costs */
+#define POOL_STEPS     8u  /* recorded ones, whose detail is looked at together */
+#define POOLS          2.0 /* memory of what detail costs */
 
 static double min_of(double a, double b)
 {
@@ -81,7 +83,8 @@ void governor_set_sources(struct governor *governor, uint32_t sources)
     if (sources == governor->sources)
         return;
     governor->sources = sources;
-    governor->recorded_ns = 0;
+    governor->detail_ns = governor->pool_ns = 0;
+    governor->pool_steps = 0;
     governor->rate = DRAW_RATE_NONE;
     governor->spoiled = true;
     cost_forget(&governor->recorded);
@@ -134,9 +137,17 @@ static void sums_halve(struct governor_sums *sums)
     sums->start_ns /= 2;
 }
 
-static double cost_of(const struct governor_step *step)
+static double carried_of(const struct governor_step *step)
 {
-    return step->phases_ns + step->memory_ns + step->detail_ns;
+    return step->phases_ns + step->memory_ns;
+}
+
+/* Calibrated cost of a recorded step; 0: not known yet. */
+static double recorded_ns(const struct governor *governor)
+{
+    return governor->detail_ns > 0
+               ? governor->phases_ns + governor->memory_ns + governor->detail_ns
+               : 0;
 }
 
 static void sums_add(struct governor *governor, const struct governor_step *step)
@@ -156,10 +167,13 @@ static void sums_add(struct governor *governor, const struct governor_step *step
     *(tagged     ? &sums->burst_ns
       : recorded ? &sums->recorded_ns
       : phases   ? &sums->ordinary_ns
-                 : &sums->bare_ns) += cost_of(step);
-    sums->detail_ns += recorded ? step->detail_ns : 0;
-    sums->start_ns +=
-        tagged && step->number == governor->start_step ? cost_of(step) : 0;
+                 : &sums->bare_ns) += carried_of(step);
+    /* In whatever step it arrives, detail is what recorded steps cost. */
+    *(tagged ? &sums->burst_ns : &sums->recorded_ns) += step->detail_ns;
+    sums->detail_ns += tagged ? 0 : step->detail_ns;
+    sums->start_ns += tagged && step->number == governor->start_step
+                          ? carried_of(step) + step->detail_ns
+                          : 0;
 }
 
 /* Typical step and spread without a memory of steps: each moves them, a stall by no
@@ -188,7 +202,7 @@ static void typical_add(struct governor *governor, double duration_ns)
  * 50th step is slow by design does not spend the budget on the steps after it. */
 static void slow_step_check(struct governor *governor, double duration_ns)
 {
-    double burst_ns = GOVERNOR_BURST_STEPS * SAFETY * governor->recorded_ns;
+    double burst_ns = GOVERNOR_BURST_STEPS * SAFETY * recorded_ns(governor);
     double slow_ns =
         governor->typical_ns + max_of(SLOW_SPREADS * governor->spread_ns,
                                       (SLOW_SHARE - 1) * governor->typical_ns);
@@ -225,6 +239,7 @@ static void block_compare(struct governor *governor)
     };
     bool recorded = (governor->block_flags & DETAIL) != 0;
 
+    unit.predicted_ns += recorded ? governor->detail_ns : 0;
     if (recorded || unit.arm == DRAW_CONTROL)
         compare(&governor->recorded, &unit);
     if (!recorded)
@@ -246,7 +261,7 @@ static void block_add(struct governor *governor, const struct governor_step *ste
         governor->spoiled = true;
     if (position > 0 || length == 1) {
         governor->block_sum_ns += step->duration_ns;
-        governor->block_predicted_ns += cost_of(step);
+        governor->block_predicted_ns += carried_of(step);
         governor->compared++;
     }
     if (position == length - 1 && !governor->spoiled &&
@@ -263,6 +278,23 @@ static void follow(double *mean_ns, double ns)
     *mean_ns += *mean_ns > 0 ? (ns - *mean_ns) / COST_STEPS : max_of(ns, 1);
 }
 
+/* What a GPU did comes when its buffers are read, some steps later. */
+static void follow_detail(struct governor *governor, const struct governor_step *step)
+{
+    bool known = governor->detail_ns > 0;
+
+    governor->pool_ns += step->detail_ns;
+    governor->pool_steps += (step->flags & DETAIL) != 0 ? 1 : 0;
+    if (governor->pool_steps < (known && governor->learn_left == 0 ? POOL_STEPS : 1))
+        return;
+
+    double ns = max_of(1, governor->pool_ns / governor->pool_steps);
+
+    governor->detail_ns += (ns - governor->detail_ns) / (known ? POOLS : 1);
+    governor->pool_ns = 0;
+    governor->pool_steps = 0;
+}
+
 void governor_step_end(struct governor *governor, const struct governor_step *step)
 {
     sums_add(governor, step);
@@ -272,8 +304,7 @@ void governor_step_end(struct governor *governor, const struct governor_step *st
         follow(&governor->phases_ns, step->phases_ns);
     if (step->flags & RECORDING_MEMORY)
         follow(&governor->memory_ns, step->memory_ns);
-    if (step->flags & DETAIL)
-        follow(&governor->recorded_ns, cost_of(step));
+    follow_detail(governor, step);
     governor->show_left_ns -= step->duration_ns;
     /* What a deep window takes was asked for: it is neither slow nor typical. */
     if (!(step->flags & EVENT_STEP_WINDOW) &&
@@ -339,10 +370,10 @@ static double ordinary_bound_ns(const struct governor *governor, uint32_t flags)
 static double cost_bound(const struct governor *governor, unsigned rate)
 {
     double share = draw_recorded_share(governor->block, rate);
-    double recorded_ns = governor->recorded_ns *
-                         factor_bound(governor, &governor->recorded.result, share);
+    double bound_ns = recorded_ns(governor) *
+                      factor_bound(governor, &governor->recorded.result, share);
 
-    return (share * recorded_ns +
+    return (share * bound_ns +
             ordinary_share(governor, rate) *
                 ordinary_bound_ns(governor, governor->ordinary_flags)) /
            governor_mean_step_ns(governor);
@@ -424,7 +455,7 @@ static void rate_adapt(struct governor *governor)
 
     bool young = governor->steps_seen < SLOW_STEPS;
 
-    if (!(governor->recorded_ns > 0) || !(sums->time_ns > 0))
+    if (!(governor->detail_ns > 0) || !(sums->time_ns > 0))
         return; /* nothing was recorded yet: its cost is not known */
     if (sums->steps < SLOW_STEPS && !young)
         return; /* the level has just changed: what the last rate was is still good */

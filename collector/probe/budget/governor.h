@@ -62,7 +62,7 @@ struct governor_step {
     double duration_ns;
     double phases_ns; /* marks and wrappers; of a bare step, its mark */
     double memory_ns; /* the allocator's calls */
-    double detail_ns; /* what only recorded steps carry */
+    double detail_ns; /* what only recorded steps carry; of a GPU some steps later */
 };
 
 /* Over the last one to two thousand steps, in per cent of their time. */
@@ -123,7 +123,10 @@ struct governor {
     /* What a step is like. */
     double typical_ns; /* without stalls */
     double spread_ns;  /* mean absolute deviation from it, clipped */
-    double phases_ns, memory_ns, recorded_ns; /* calibrated cost of one; 0: not known */
+    double phases_ns, memory_ns; /* calibrated cost in one; 0: not known */
+    double detail_ns;            /* in a recorded one, as of the newest pools: */
+    double pool_ns;              /* detail that came */
+    uint32_t pool_steps;         /* in so many recorded ones */
     uint64_t steps_seen;
     /* Bursts. */
     uint32_t learn_left; /* steps whose detail tells what detail costs; auto alone */
