@@ -21,7 +21,7 @@ static const struct rule *const tables[] = {
     rules_gpu,         rules_device,      rules_communication, rules_kernels,
     rules_needless,    rules_queue,       rules_hardware,      rules_memory,
     rules_room,        rules_torch,       rules_ranks,         rules_watch,
-    rules_between_ops, rules_interpreter, rules_rest};
+    rules_between_ops, rules_interpreter, rules_between_steps, rules_rest};
 
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 

@@ -58,6 +58,7 @@ double looks_forward_unknown(const struct rule_context *context, double share)
         beside -= isnan(train->phase_ns[phase]) ? 0 : train->phase_ns[phase];
     /* The steps that were looked at may be the later ones, which have more of it. */
     beside = fmax(beside, isnan(known) ? 0 : known * train->mean_ns);
+    beside -= rule_before_forward_ns(context);
     return seen > beside ? seen - fmax(beside, 0) : 0;
 }
 

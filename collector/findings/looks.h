@@ -8,8 +8,8 @@
 /* What other rules say of this phase: extra time of some steps, and late ranks. */
 double looks_told_elsewhere(const struct rule_context *context, enum event_phase phase);
 
-/* Loops that fetch from no loader are known to be in forward only when it is over: what
- * was seen in no phase and does not fit beside the phases lay there. */
+/* Forward is known only when it is over, and before it lies what may be its own: what was
+ * seen in no phase and does not fit beside both lay there. */
 double looks_forward_unknown(const struct rule_context *context, double share);
 
 /* Of forward; its error is that of the larger of both. */

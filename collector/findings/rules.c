@@ -199,6 +199,19 @@ double rule_phase_ns(const struct rule_context *context, enum event_phase phase)
                                    : train->phase_ns[phase];
 }
 
+double rule_before_forward_ns(const struct rule_context *context)
+{
+    const struct steps_summary *train = context->train;
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    double usual = rhythm->steps > 0 ? rhythm->median_other_ns : train->other_ns;
+    double update = rhythm->steps > 0 ? rhythm->median_before_update_ns : 0;
+    double before = train->phase_ns[EVENT_PHASE_DATA] > 0
+                        ? rhythm->median_before_forward_ns
+                        : usual - (update > 0 ? update : 0);
+
+    return before > 0 && !isnan(train->phase_ns[EVENT_PHASE_FORWARD]) ? before : 0;
+}
+
 double rule_error_of_phase(const struct rule_context *context, enum event_phase phase)
 {
     const struct steps_summary *train = context->train;
@@ -347,10 +360,16 @@ void rule_claim_model(struct rule_context *context, struct finding *finding,
 {
     double forward = context->train->phase_ns[EVENT_PHASE_FORWARD];
     double backward = context->train->phase_ns[EVENT_PHASE_BACKWARD];
-    double both = forward + backward, first = both > 0 ? forward / both : 0.5;
+    double before = rule_before_forward_ns(context), all = before + forward + backward;
 
-    rule_claim(finding, PART_FORWARD, kind, ns * first);
-    rule_claim(finding, PART_BACKWARD, kind, ns * (1 - first));
+    if (!(all > 0)) {
+        rule_claim(finding, PART_FORWARD, kind, ns / 2);
+        rule_claim(finding, PART_BACKWARD, kind, ns / 2);
+        return;
+    }
+    rule_claim(finding, PART_OTHER, kind, ns * before / all);
+    rule_claim(finding, PART_FORWARD, kind, ns * forward / all);
+    rule_claim(finding, PART_BACKWARD, kind, ns * backward / all);
 }
 
 void rule_evidence(struct rule_context *context, struct finding *finding,

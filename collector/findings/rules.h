@@ -62,8 +62,8 @@ struct rule {
     rule_function *find;
 };
 
-extern const struct rule rules_between_ops[], rules_calls[], rules_communication[],
-    rules_data[], rules_device[], rules_gpu[], rules_hardware[], rules_host[],
+extern const struct rule rules_between_ops[], rules_between_steps[], rules_calls[],
+    rules_communication[], rules_data[], rules_device[], rules_gpu[], rules_hardware[], rules_host[],
     rules_interpreter[], rules_kernels[], rules_memory[], rules_needless[], rules_ops[],
     rules_queue[], rules_ranks[], rules_rest[], rules_rhythm[], rules_room[],
     rules_run[], rules_steps[], rules_torch[], rules_watch[], rules_workers[];
@@ -233,6 +233,10 @@ void rule_price_between(struct finding *finding, double low_ns, double high_ns);
 /* A phase in a typical step: without the few steps that are far longer than all others. */
 double rule_phase_ns(const struct rule_context *context, enum event_phase phase);
 
+/* Of what lies in no phase: between the batch, or without a loader the update before, and
+ * the first op of forward. Samples are made there, or the model asked without gradients. */
+double rule_before_forward_ns(const struct rule_context *context);
+
 /* Half of the 95 % interval, of typical steps: of that phase, of the step, and of `ns` that
  * was scaled up from `recorded` steps, as if it varied as the whole step does. What the few
  * longest steps took beside the wait for data may be in `ns`, and is part of its interval. */
@@ -278,7 +282,7 @@ void rule_claim(struct finding *finding, enum claim_part part, enum claim_kind k
 void rule_claim_apart(struct finding *finding, enum claim_part part,
                       enum claim_kind kind, double ns);
 
-/* The same somewhere in forward and backward: by their shares. */
+/* The same somewhere before forward, in it and in backward: by their shares. */
 void rule_claim_model(struct rule_context *context, struct finding *finding,
                       enum claim_kind kind, double ns);
 

@@ -9,8 +9,23 @@
 struct asleep_part {
     enum event_phase phase;
     double ns, error_ns; /* per step */
+    double before_ns;    /* of it, in no phase: before the forward pass */
     const char *place;
 };
+
+/* Most of what was seen in forward or before it lies there. */
+static const char *forward_name(double ns, double before_ns)
+{
+    return 2 * before_ns > ns ? "no phase, before the forward pass" : "forward";
+}
+
+/* Claimed of both. */
+static void claim_forward(struct finding *finding, enum claim_kind kind, double ns,
+                          double before_ns)
+{
+    rule_claim(finding, PART_OTHER, kind, fmin(ns, before_ns));
+    rule_claim(finding, PART_FORWARD, kind, ns - fmin(ns, before_ns));
+}
 
 static struct asleep_part look_at(const struct rule_context *context,
                                   enum event_phase phase)
@@ -19,21 +34,25 @@ static struct asleep_part look_at(const struct rule_context *context,
     const struct between_ops_share *nowhere = &between->asleep[EVENT_PHASES];
     const struct steps_summary *train = context->train;
     struct between_ops_share share = between->asleep[phase];
+    double most = train->phase_ns[phase], unknown = 0, before = 0;
     uint32_t place = phase;
 
     if (phase == EVENT_PHASE_FORWARD) {
-        if (looks_forward_unknown(context, nowhere->share) >
-            share.share * train->mean_ns)
+        before = rule_before_forward_ns(context);
+        unknown = looks_forward_unknown(context, nowhere->share);
+        if (unknown > share.share * train->mean_ns)
             place = EVENT_PHASES;
         share = looks_in_forward(context, &between->asleep[phase], nowhere);
+        most += before;
     }
     double ns = share.share * train->mean_ns - looks_told_elsewhere(context, phase) -
                 looks_lock(context).ns[phase];
 
     return (struct asleep_part){
         .phase = phase,
-        .ns = ns > train->phase_ns[phase] ? train->phase_ns[phase] : ns,
+        .ns = ns > most ? most : ns,
         .error_ns = share.error * train->mean_ns,
+        .before_ns = fmin(unknown, before),
         .place = between->place[place],
     };
 }
@@ -124,18 +143,24 @@ static void find_in(struct rule_context *context, enum event_phase phase,
 {
     struct asleep_part part = look_at(context, phase);
     double least = rule_least(context, part.ns, part.error_ns);
+    bool forward = phase == EVENT_PHASE_FORWARD;
 
     if (!(least / context->train->mean_ns >= context->threshold))
         return;
-    struct finding *finding = rule_add(context, name, name);
+    bool outside = forward && 2 * part.before_ns > part.ns;
+    struct finding *finding = rule_add(context, name, outside ? "other" : name);
+    enum claim_kind kind =
+        exchange_of(context, &part) == NULL ? CLAIM_PYTHON : CLAIM_PEERS;
 
     if (finding == NULL)
         return;
     rule_price(context, finding, part.ns, part.error_ns);
-    rule_claim(finding, (enum claim_part)phase,
-               exchange_of(context, &part) == NULL ? CLAIM_PYTHON : CLAIM_PEERS,
-               part.ns);
-    describe(context, finding, &part, name);
+    if (forward)
+        claim_forward(finding, kind, part.ns, part.before_ns);
+    else
+        rule_claim(finding, (enum claim_part)phase, kind, part.ns);
+    describe(context, finding, &part,
+             forward ? forward_name(part.ns, part.before_ns) : name);
 }
 
 /* Data is the loader's rule's, and in backward others are waited for. Beside a device the
@@ -166,25 +191,29 @@ static double in_training(const struct rule_context *context, double share)
 /* Times in ns per step. */
 struct other_code {
     double seen, calling, elsewhere, price, error;
+    double before; /* of the price, in no phase: before the forward pass */
 };
 
-/* What forward takes with no op open and is not asleep: less what calling its ops takes
- * the interpreter, and what other findings tell. */
+/* What forward, and what comes before it, takes with no op open and is not asleep: less what
+ * calling its ops takes the interpreter, and what other findings tell. */
 static struct other_code look_at_code(const struct rule_context *context)
 {
     const struct between_ops *between = &context->summary->between_ops;
     struct between_ops_share share =
         looks_in_forward(context, &between->busy_forward, &between->busy_nowhere);
     double step = context->train->mean_ns;
-    double forward = context->train->phase_ns[EVENT_PHASE_FORWARD];
+    double before = rule_before_forward_ns(context);
+    double unknown = looks_forward_unknown(context, between->busy_nowhere.share);
+    double most = context->train->phase_ns[EVENT_PHASE_FORWARD] + before;
     double seen = in_training(context, share.share) * step;
-    struct other_code code = {.seen = seen > forward ? forward : seen,
-                              .calling = rule_interpreter_ns(context) * forward / step,
+    struct other_code code = {.seen = seen > most ? most : seen,
+                              .calling = rule_interpreter_ns(context) * most / step,
                               .elsewhere =
                                   looks_told_elsewhere(context, EVENT_PHASE_FORWARD),
                               .error = share.error * step};
 
     code.price = code.seen - code.calling - code.elsewhere;
+    code.before = seen > 0 ? code.price * fmin(fmin(unknown, before) / seen, 1) : 0;
     return code;
 }
 
@@ -204,13 +233,17 @@ static void find_other_code(struct rule_context *context)
         !(rule_least(context, price, code.error) / step >= context->threshold))
         return;
     const char *loop = setting_text(context, SETTING_LOOP, NULL);
-    struct finding *finding = rule_add(context, NULL, "forward");
+    const char *name = forward_name(price, code.before);
+    bool outside = 2 * code.before > price;
+    struct finding *finding = rule_add(context, NULL, outside ? "other" : "forward");
 
     if (finding == NULL)
         return;
     rule_price(context, finding, price, code.error);
-    rule_claim(finding, PART_FORWARD, CLAIM_PYTHON, price);
-    finding->title = "Code that is no op takes much of forward";
+    claim_forward(finding, CLAIM_PYTHON, price, code.before);
+    finding->title = outside
+                         ? "Code that is no op takes time before the forward pass"
+                         : "Code that is no op takes much of forward";
     finding->formula = rule_print(
         context,
         "%.3g %% of the step, by looks with no op open * %s - %s of calling ops%s = %s",
@@ -221,13 +254,13 @@ static void find_other_code(struct rule_context *context)
         rule_ms(context, price));
     finding->sentence = rule_print(
         context,
-        "For %s of each step, in forward, the training thread works on what is no op "
+        "For %s of each step, in %s, the training thread works on what is no op "
         "of torch: Python of yours, transforms of the batch, %s%snumpy, other "
         "libraries",
-        rule_ms(context, price), loop, loop[0] == '\0' ? "" : ", ");
+        rule_ms(context, price), name, loop, loop[0] == '\0' ? "" : ", ");
     finding->wrong_if = "The work is the model's own, and no library does it faster.";
     rule_evidence(context, finding, "other_code_ms", price / NS_PER_MS);
-    rule_evidence_text(context, finding, "part", "forward");
+    rule_evidence_text(context, finding, "part", name);
     rule_evidence(context, finding, "looks", context->summary->between_ops.looks);
     rule_advise(finding, "`trainglass window --steps 10 --stacks` names the lines: loops "
                          "over elements, texts, environments that are simulated");

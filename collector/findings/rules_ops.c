@@ -141,6 +141,14 @@ static void advise_tiny(struct rule_context *context, struct finding *finding)
         finding->severity = vary ? FINDING_LOW : FINDING_MEDIUM;
 }
 
+/* What the interpreter takes between ops goes with a loop over rows, as it may stand before
+ * the forward pass. That of a model stays: its modules are called all the same. */
+static double loops_ns(const struct rule_context *context)
+{
+    return fmin(rule_interpreter_ns(context), rule_before_forward_ns(context) *
+                                                  PYTHON_SHARE / (1 + PYTHON_SHARE));
+}
+
 static void find_tiny(struct rule_context *context)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
@@ -171,7 +179,7 @@ static void find_tiny(struct rule_context *context)
     rule_price_between(
         finding, price / 2,
         fmax(price * (1 + PYTHON_MOST) / (1 + PYTHON_SHARE), self * price / all));
-    rule_takes(finding, self * price / all);
+    rule_takes(finding, (self + loops_ns(context)) * price / all);
     rule_claim_model(context, finding, CLAIM_CALLS, price);
     finding->title = "Many ops are too small to be worth their call";
     finding->formula = rule_print(

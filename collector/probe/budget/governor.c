@@ -4,6 +4,8 @@
 #define SUM_STEPS  2048.0 /* sums are halved here */
 #define CARRIED    ((uint32_t)(RECORDING_PHASES | RECORDING_MEMORY))
 #define SAFETY     2.0 /* real over calibrated cost, until measured; 0.9-1.6 seen */
+#define ORDINARY_SAFETY                                                                \
+    1.0 /* of marks, whose calibrated cost is that of steps with cold caches */
 #define FACTOR_MIN 0.1 /* below, an interval is luck: recording is never free */
 #define TIMED_SHARE                                                                    \
     (1.0 / 3)          /* of what marks are reckoned to cost: seen by the clock */
@@ -27,6 +29,7 @@
                           */
 #define FADE_BLOCKS                                                                    \
     8192.0 /* memory of what a kind of steps cost when it was given up */
+#define WARM_STEPS     32u
 #define COST_TIMES_MAX 3.0 /* of that, in one step */
 #define COST_STEPS     8.0 /* memory of what a step costs */
 #define POOL_STEPS     8u  /* recorded ones, whose detail is looked at together */
@@ -278,6 +281,24 @@ static void follow(double *mean_ns, double ns)
     *mean_ns += *mean_ns > 0 ? (ns - *mean_ns) / COST_STEPS : max_of(ns, 1);
 }
 
+/* The first step of a block has sources that switch in its marks: it is no measure of the
+ * others, unless none is known yet. Of the run's first steps, whose code is new to the
+ * caches, the cheapest counts. */
+static void follow_carried(struct governor *governor, const struct governor_step *step)
+{
+    bool first = step->number % governor->options.block_steps == 0;
+    double *phases_ns = &governor->phases_ns;
+
+    if ((step->flags & RECORDING_PHASES) && !(first && *phases_ns > 0)) {
+        if (*phases_ns > 0 && governor->steps_seen < WARM_STEPS)
+            *phases_ns = min_of(*phases_ns, max_of(step->phases_ns, 1));
+        else
+            follow(phases_ns, step->phases_ns);
+    }
+    if ((step->flags & RECORDING_MEMORY) && !(first && governor->memory_ns > 0))
+        follow(&governor->memory_ns, step->memory_ns);
+}
+
 /* What a GPU did comes when its buffers are read, some steps later. */
 static void follow_detail(struct governor *governor, const struct governor_step *step)
 {
@@ -300,10 +321,7 @@ void governor_step_end(struct governor *governor, const struct governor_step *st
     sums_add(governor, step);
     if (step->flags & EVENT_STEP_VALIDATION)
         return;
-    if (step->flags & RECORDING_PHASES)
-        follow(&governor->phases_ns, step->phases_ns);
-    if (step->flags & RECORDING_MEMORY)
-        follow(&governor->memory_ns, step->memory_ns);
+    follow_carried(governor, step);
     follow_detail(governor, step);
     governor->show_left_ns -= step->duration_ns;
     /* What a deep window takes was asked for: it is neither slow nor typical. */
@@ -326,12 +344,14 @@ double governor_mean_step_ns(const struct governor *governor)
     return max_of(1, min_of(mean_ns, STALL_MEAN_MAX * governor->typical_ns));
 }
 
-/* Real cost over the calibrated one, on the safe side, of steps that are `share` of all. */
+/* Real cost over the calibrated one, of steps that are `share` of all: on the safe side,
+ * and `untold` until the experiment tells. */
 static double factor_bound(const struct governor *governor,
-                           const struct experiment_result *result, double share)
+                           const struct experiment_result *result, double share,
+                           double untold)
 {
     if (!result->known || !(result->predicted_ns > 0))
-        return SAFETY;
+        return untold;
 
     double widths = result->pairs < FEW_PAIRS ? UNLIKELY_WIDTHS : 1;
     double low = (result->effect_ns - widths * (result->effect_ns - result->low_ns)) /
@@ -341,7 +361,7 @@ static double factor_bound(const struct governor *governor,
     bool wide =
         half_width > WIDE * governor->options.budget * governor_mean_step_ns(governor);
 
-    return max_of(FACTOR_MIN, wide ? min_of(high, max_of(SAFETY, low)) : high);
+    return max_of(FACTOR_MIN, wide ? min_of(high, max_of(untold, low)) : high);
 }
 
 static double ordinary_share(const struct governor *governor, unsigned rate)
@@ -362,8 +382,9 @@ static double ordinary_bound_ns(const struct governor *governor, uint32_t flags)
     if (flags == governor->ordinary_flags && governor->ordinary.result.known)
         factor =
             max_of(TIMED_SHARE, factor_bound(governor, &governor->ordinary.result,
-                                             ordinary_share(governor, governor->rate)));
-    return ns * (factor > 0 ? factor : SAFETY);
+                                             ordinary_share(governor, governor->rate),
+                                             ORDINARY_SAFETY));
+    return ns * (factor > 0 ? factor : ORDINARY_SAFETY);
 }
 
 /* Upper bound of what recorded and ordinary steps cost at a rate, as a share of time. */
@@ -371,7 +392,7 @@ static double cost_bound(const struct governor *governor, unsigned rate)
 {
     double share = draw_recorded_share(governor->block, rate);
     double bound_ns = recorded_ns(governor) *
-                      factor_bound(governor, &governor->recorded.result, share);
+                      factor_bound(governor, &governor->recorded.result, share, SAFETY);
 
     return (share * bound_ns +
             ordinary_share(governor, rate) *
@@ -388,7 +409,7 @@ static void ordinary_set(struct governor *governor, uint32_t flags)
     if (flags < governor->ordinary_flags && governor->ordinary.result.known)
         governor->left_factor[memory] =
             factor_bound(governor, &governor->ordinary.result,
-                         ordinary_share(governor, governor->rate));
+                         ordinary_share(governor, governor->rate), ORDINARY_SAFETY);
     governor->ordinary_flags = flags;
     governor->ordinary_block = governor->block;
     cost_forget(&governor->ordinary);
@@ -406,7 +427,7 @@ static void ordinary_adapt(struct governor *governor)
     for (int i = 0; i < 2; i++) /* a noisy hour is forgotten */
         if (governor->left_factor[i] > 0)
             governor->left_factor[i] +=
-                (SAFETY - governor->left_factor[i]) / FADE_BLOCKS;
+                (ORDINARY_SAFETY - governor->left_factor[i]) / FADE_BLOCKS;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         bool more = rows[i] > governor->ordinary_flags;
         double bound_ns = ordinary_bound_ns(governor, rows[i]);
