@@ -165,6 +165,24 @@ static void find_peaks(const struct pick *pick, const struct memory_table *table
     }
 }
 
+/* Steps for each of which calls were counted: what bare steps do is taken to be the same. */
+static double steps_per_sample(const struct pick *pick, const struct memory_table *table,
+                               const uint32_t range[2])
+{
+    const struct steps *steps = &pick->process->steps;
+    double samples = 0;
+
+    if (range[1] < range[0] + 2)
+        return 1;
+    for (uint32_t i = range[0] + 1; i < range[1]; i++)
+        samples += !memory_at(table, i)->failed;
+
+    double ended = steps_after(steps, memory_at(table, range[1] - 1)->time_ns) -
+                   steps_after(steps, memory_at(table, range[0])->time_ns);
+
+    return samples > 0 && ended > samples ? ended / samples : 1;
+}
+
 static void find_rates(const struct pick *pick, const struct memory_table *table,
                        const uint32_t range[2], struct memory_device *device)
 {
@@ -188,9 +206,11 @@ static void find_rates(const struct pick *pick, const struct memory_table *table
                      NS_PER_S;
 
     if (seconds > 0) {
-        device->allocations_per_s = allocations / seconds;
-        device->frees_per_s = frees / seconds;
-        device->bytes_per_s = bytes / seconds;
+        double all = steps_per_sample(pick, table, range);
+
+        device->allocations_per_s = all * allocations / seconds;
+        device->frees_per_s = all * frees / seconds;
+        device->bytes_per_s = all * bytes / seconds;
     }
     if (pick->head->steps > 0 && steps > 0) {
         device->allocations_per_step = allocations / steps;
@@ -258,10 +278,13 @@ static void find_slope(const struct pick *pick, const struct memory_table *table
         from_ns = memory_at(table, range[0])->time_ns;
         to_ns = memory_at(table, range[1] - 1)->time_ns + 1;
     }
+    /* Totals that lack the calls of bare steps grow by that much less. */
+    double all = table->partial ? steps_per_sample(pick, table, range) : 1;
+
     memory_envelopes_open(&envelopes, pick, from_ns, to_ns, false);
     for (uint32_t i = range[0]; i < range[1]; i++)
         memory_envelopes_add(&envelopes, memory_at(table, i)->time_ns,
-                             (double)memory_at(table, i)->allocated);
+                             all * (double)memory_at(table, i)->allocated);
     /* A step needs its peak, not what is left behind it. */
     double peak = range[1] > range[0] ? (double)memory_at(table, range[1] - 1)->peak
                                       : device->allocated_bytes;
