@@ -244,7 +244,7 @@ static void find_warm_up(struct rhythm_work *work, struct rhythm *rhythm)
 /* Data time of an epoch's first step over that of the others; and what the model takes
  * longer after it, for pages that were shared with new workers are copied where they are
  * written. That counts for no more than the batch was late: what is beyond
- * has other reasons. */
+ * has other reasons. NaN where its phases are not known. */
 static double late_ns(const struct rhythm_work *work, uint32_t i)
 {
     const struct step *step = work->items[i].step;
@@ -252,8 +252,8 @@ static double late_ns(const struct rhythm_work *work, uint32_t i)
         step_phase_ns(step, EVENT_PHASE_DATA) - work->medians[EVENT_PHASE_DATA];
     double model = 0;
 
-    if (!(over > 0))
-        return 0;
+    if (isnan(over) || !(over > 0))
+        return isnan(over) ? over : 0;
     for (uint32_t part = EVENT_PHASE_FORWARD; part <= EVENT_PHASE_OPTIMIZER; part++) {
         double grown = rhythm_part_ns(step, part) - work->medians[part];
 
@@ -292,24 +292,26 @@ static bool begins_epoch(const struct rhythm_work *work, uint32_t i)
  * window do; work->count: they do not. Also how long an epoch is. */
 static uint32_t late_since(const struct rhythm_work *work, double *steps_per_epoch)
 {
-    uint32_t starts = 0, slow = 0, first = 0, last = 0, since = work->count;
+    uint32_t starts = 0, known = 0, slow = 0, first = 0, last = 0, since = work->count;
 
     for (uint32_t i = work->count; i-- > 1;) {
         if (!begins_epoch(work, i))
             continue;
+        double ns = late_ns(work, i);
+        bool late = ns > EPOCH_LATE * work->median;
+
         last = starts == 0 ? work->items[i].at : last;
         first = work->items[i].at;
         starts++;
-        bool late = late_ns(work, i) > EPOCH_LATE * work->median;
-
+        known += isnan(ns) ? 0 : 1;
         slow += late;
-        if (late && starts >= EPOCHS_NEWEST && slow >= EPOCHS_SLOW * starts)
+        if (late && known >= EPOCHS_NEWEST && slow >= EPOCHS_SLOW * known)
             since = i;
     }
     if (starts < 2)
         return work->count;
     *steps_per_epoch = (double)(last - first) / (starts - 1);
-    return slow >= EPOCHS_SLOW * starts ? 1 : since;
+    return known >= 2 && slow >= EPOCHS_SLOW * known ? 1 : since;
 }
 
 static void find_epoch(struct rhythm_work *work, struct rhythm *rhythm)
@@ -325,6 +327,8 @@ static void find_epoch(struct rhythm_work *work, struct rhythm *rhythm)
 
         if (!begins_epoch(work, i))
             continue;
+        if (isnan(late)) /* as the others: what it takes longer */
+            late = fmax(rhythm_over(work, i), 0);
         if (late > 0) {
             rhythm_take(work, &sums, i, late);
             late += take_beginning(work, &sums, i);
