@@ -82,6 +82,17 @@ static void read_cores(struct host *host, struct host_counters *now,
     }
 }
 
+/* Whole disks only: partitions and stacked devices would count twice. Where the kernel does not
+ * list devices, as in some sandboxes, none is known to be a partition. */
+static bool is_disk(const char *name)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof(path), "/sys/class/block/%s/partition", name);
+    return access(path, F_OK) != 0 && strncmp(name, "loop", 4) != 0 &&
+           strncmp(name, "dm-", 3) != 0;
+}
+
 static void read_disks(struct host_counters *now)
 {
     static char text[64 * 1024];
@@ -90,19 +101,10 @@ static void read_disks(struct host_counters *now)
          *at != '\0'; at = next_line(at)) {
         char name[64];
         uint64_t read_sectors, written_sectors;
-        unsigned minor;
 
-        if (sscanf(at, "%*u %u %63s %*u %*u %" SCNu64 " %*u %*u %*u %" SCNu64, &minor,
-                   name, &read_sectors, &written_sectors) != 4)
-            continue;
-        size_t length = strlen(name);
-        bool nvme = strncmp(name, "nvme", 4) == 0;
-        bool part =
-            nvme ? strchr(name, 'p') != NULL
-                 : length > 0 && name[length - 1] >= '0' && name[length - 1] <= '9';
-
-        /* Whole disks only: partitions and stacked devices would count twice. */
-        if (part || strncmp(name, "loop", 4) == 0 || strncmp(name, "dm-", 3) == 0)
+        if (sscanf(at, "%*u %*u %63s %*u %*u %" SCNu64 " %*u %*u %*u %" SCNu64, name,
+                   &read_sectors, &written_sectors) != 3 ||
+            !is_disk(name))
             continue;
         now->disk_read += read_sectors * SECTOR;
         now->disk_written += written_sectors * SECTOR;
@@ -223,7 +225,8 @@ static void sample_shared(struct process *process)
 struct reading {
     uint32_t serial, pid, tid; /* of the training thread, or the first */
     uint64_t start_ticks;
-    uint32_t workers; /* of its loader, as the job says; 0 it is no trainer, or unknown */
+    uint32_t
+        workers; /* of its loader, as the job says; 0 it is no trainer, or unknown */
     bool trainer;
     struct host_process_counters now;
     struct proc_counters seen;
