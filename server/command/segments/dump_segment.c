@@ -249,8 +249,9 @@ static void add_ring(cJSON *thread, const struct wire_view *view,
 {
     cJSON *kinds = cJSON_AddObjectToObject(thread, "kinds");
     cJSON *rows = events > 0 ? cJSON_AddArrayToObject(thread, "newest") : NULL;
-    uint64_t counts[KINDS + 1] = {0}, pending = ring_pending(reader);
-    uint64_t skip = pending > events ? pending - events : 0;
+    uint64_t counts[KINDS + 1] = {0};
+    uint64_t oldest = reader->pos, head = oldest + ring_pending(reader);
+    uint64_t from = head > events ? head - events : 0;
     struct event batch[READ_AT_ONCE];
     int64_t got;
 
@@ -259,10 +260,10 @@ static void add_ring(cJSON *thread, const struct wire_view *view,
             uint8_t kind = EVENT_KIND(batch[i].meta);
 
             counts[kind < KINDS ? kind : KINDS]++;
-            if (rows != NULL && reader->pos - (uint64_t)(got - i) >= skip)
+            if (rows != NULL && reader->pos - (uint64_t)(got - i) >= from)
                 add_event(rows, view, &batch[i]);
         }
-    add_number(thread, "overwritten", reader->lost);
+    add_number(thread, "overwritten", oldest + reader->lost);
     if (got < 0)
         cJSON_AddStringToObject(thread, "error", "the ring's positions are impossible");
     for (int kind = 0; kind <= KINDS; kind++)
