@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,7 +65,28 @@ static int write_new(const char *path, const struct control *control)
     return error;
 }
 
-int control_write(const char *path, const struct control_change *change)
+/* What is asked next is added to what was asked before: one at a time, of the threads of this
+ * server and beside another one. The lock is that of the folder; -1: none, and who asks at the
+ * same moment may be lost. */
+static int lock_folder(const char *path)
+{
+    char folder[4096];
+    const char *name = strrchr(path, '/');
+    int length = name != NULL ? (int)(name - path) : 0;
+
+    if (length == 0 || length >= (int)sizeof(folder))
+        return -1;
+    (void)snprintf(folder, sizeof(folder), "%.*s", length, path);
+    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (file >= 0 && flock(file, LOCK_EX) != 0) {
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
+static int write_change(const char *path, const struct control_change *change)
 {
     struct control control = control_read(path, change->in_force);
     char fresh[4096];
@@ -97,6 +119,16 @@ int control_write(const char *path, const struct control_change *change)
         error = -errno;
     if (error != 0 && error != -EEXIST)
         (void)unlink(fresh);
+    return error;
+}
+
+int control_write(const char *path, const struct control_change *change)
+{
+    int lock = lock_folder(path);
+    int error = write_change(path, change);
+
+    if (lock >= 0)
+        close(lock);
     return error;
 }
 

@@ -1,5 +1,6 @@
 /* Requests of the page, as files that the probe reads. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,6 +124,33 @@ static void a_window_stays_asked_beside_what_is_asked_later(void **state)
     assert_int_equal(control.level, WIRE_LEVEL_OPS);
 }
 
+static void *ask_for_bursts(void *error)
+{
+    struct control_change burst = {.level = -1, .budget_ppm = -1, .burst_steps = 1};
+
+    for (int i = 0; i < 200; i++)
+        if (control_write(path, &burst) != 0)
+            *(int *)error = 1;
+    return NULL;
+}
+
+static void requests_of_the_same_moment_are_all_obeyed(void **state)
+{
+    pthread_t threads[4];
+    int errors[4] = {0};
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_for_bursts, &errors[i]),
+                         0);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(errors[i], 0);
+    }
+    assert_int_equal(read_back().burst_id, 800);
+    assert_int_equal(read_back().sequence, 800);
+}
+
 static void a_folder_that_may_not_be_written_is_an_error(void **state)
 {
     struct control_change change = {.level = -1, .budget_ppm = 1};
@@ -157,6 +185,7 @@ int main(void)
         IN_FOLDER(a_window_stays_asked_beside_what_is_asked_later),
         IN_FOLDER(the_job_s_own_settings_stay_where_nobody_asked),
         IN_FOLDER(garbage_that_lies_there_is_replaced),
+        IN_FOLDER(requests_of_the_same_moment_are_all_obeyed),
         IN_FOLDER(a_folder_that_may_not_be_written_is_an_error),
         IN_FOLDER(only_segments_have_control_files),
     };
