@@ -68,7 +68,8 @@ static void select_number(struct api_call *call, const char *key, int32_t low,
     if (item == NULL || cJSON_IsNull(item))
         return;
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= low) ||
-        !(item->valuedouble <= INT32_MAX))
+        !(item->valuedouble <= INT32_MAX) ||
+        item->valuedouble != (double)(int64_t)item->valuedouble)
         query_refuse(&call->query, key, "expected an integer from %d to %d", low,
                      INT32_MAX);
     else

@@ -187,7 +187,7 @@ class AbuseTest(HttpTest):
                      b'{"level": "auto"}\0', b'""', b"nul"):
             self.assertEqual(self.post(body=body)[0], 400, body[:20])
         for body in (b'{"level": "loud"}', b'{"budget_pct": -1}', b'{"budget_pct": 101}',
-                     b'{"budget_pct": "1"}', b'{"volume": 3}', b"{}", b'{"record_steps": 0}'):
+                     b'{"level": "auto", "rank": 1.5}', b'{"budget_pct": "1"}', b'{"volume": 3}', b"{}", b'{"record_steps": 0}'):
             status, _, answer = self.post(body=body)
             self.assertEqual(status, 400, body)
             self.assertIn("field", json.loads(answer))
