@@ -66,11 +66,11 @@ struct between_ops_share looks_in_forward(const struct rule_context *context,
                                           const struct between_ops_share *forward,
                                           const struct between_ops_share *nowhere)
 {
-    double more = looks_forward_unknown(context, nowhere->share) / context->train->mean_ns;
+    double more =
+        looks_forward_unknown(context, nowhere->share) / context->train->mean_ns;
 
-    return (struct between_ops_share){forward->share + more, more > forward->share
-                                                                 ? nowhere->error
-                                                                 : forward->error};
+    return (struct between_ops_share){
+        forward->share + more, more > forward->share ? nowhere->error : forward->error};
 }
 
 /* Among ranks the end of backward is a wait for the others. */
@@ -113,7 +113,8 @@ const struct op_row *looks_exchange(const struct rule_context *context)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
     bool replicated = rule_is_replicated(context);
-    const struct op_row *sends = NULL; /* who sends seldom waits: only where nothing else is */
+    const struct op_row *sends =
+        NULL; /* who sends seldom waits: only where nothing else is */
 
     if (rule_text(context, FACT_DISTRIBUTED_BACKEND)[0] == '\0')
         return NULL;

@@ -17,7 +17,7 @@ double rule_number(const struct rule_context *context, const char *key)
 
         if (strcmp(fact->key, key) == 0 && fact->type != WIRE_FACT_TEXT)
             return fact->number >= 0 && fact->number <= FACT_MOST ? fact->number
-                                                                   : (double)NAN;
+                                                                  : (double)NAN;
     }
     return (double)NAN;
 }

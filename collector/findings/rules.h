@@ -63,10 +63,11 @@ struct rule {
 };
 
 extern const struct rule rules_between_ops[], rules_between_steps[], rules_calls[],
-    rules_communication[], rules_data[], rules_device[], rules_gpu[], rules_hardware[], rules_host[],
-    rules_interpreter[], rules_kernels[], rules_memory[], rules_needless[], rules_ops[],
-    rules_queue[], rules_ranks[], rules_rest[], rules_rhythm[], rules_room[],
-    rules_run[], rules_steps[], rules_torch[], rules_watch[], rules_workers[];
+    rules_communication[], rules_data[], rules_device[], rules_gpu[], rules_hardware[],
+    rules_host[], rules_interpreter[], rules_kernels[], rules_memory[],
+    rules_needless[], rules_ops[], rules_queue[], rules_ranks[], rules_rest[],
+    rules_rhythm[], rules_room[], rules_run[], rules_steps[], rules_torch[],
+    rules_watch[], rules_workers[];
 
 /* The owners' order: first what is explained best, last what is only seen to vary.
  * Between them there is room. */

@@ -241,9 +241,8 @@ static void find_other_code(struct rule_context *context)
         return;
     rule_price(context, finding, price, code.error);
     claim_forward(finding, CLAIM_PYTHON, price, code.before);
-    finding->title = outside
-                         ? "Code that is no op takes time before the forward pass"
-                         : "Code that is no op takes much of forward";
+    finding->title = outside ? "Code that is no op takes time before the forward pass"
+                             : "Code that is no op takes much of forward";
     finding->formula = rule_print(
         context,
         "%.3g %% of the step, by looks with no op open * %s - %s of calling ops%s = %s",
@@ -262,10 +261,12 @@ static void find_other_code(struct rule_context *context)
     rule_evidence(context, finding, "other_code_ms", price / NS_PER_MS);
     rule_evidence_text(context, finding, "part", name);
     rule_evidence(context, finding, "looks", context->summary->between_ops.looks);
-    rule_advise(finding, "`trainglass window --steps 10 --stacks` names the lines: loops "
-                         "over elements, texts, environments that are simulated");
-    rule_advise(finding, "Work on whole tensors instead, or do it ahead: in the workers "
-                         "of a `DataLoader`, or once before the training");
+    rule_advise(finding,
+                "`trainglass window --steps 10 --stacks` names the lines: loops "
+                "over elements, texts, environments that are simulated");
+    rule_advise(finding,
+                "Work on whole tensors instead, or do it ahead: in the workers "
+                "of a `DataLoader`, or once before the training");
 }
 
 const struct rule rules_between_ops[] = {

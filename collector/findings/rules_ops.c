@@ -145,8 +145,8 @@ static void advise_tiny(struct rule_context *context, struct finding *finding)
  * the forward pass. That of a model stays: its modules are called all the same. */
 static double loops_ns(const struct rule_context *context)
 {
-    return fmin(rule_interpreter_ns(context), rule_before_forward_ns(context) *
-                                                  PYTHON_SHARE / (1 + PYTHON_SHARE));
+    return fmin(rule_interpreter_ns(context),
+                rule_before_forward_ns(context) * PYTHON_SHARE / (1 + PYTHON_SHARE));
 }
 
 static void find_tiny(struct rule_context *context)

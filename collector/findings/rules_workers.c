@@ -144,8 +144,9 @@ const struct rule rules_workers[] = {
       .unit = "share of the step",
       .min = 0,
       .max = 1,
-      .source = "of what is more than the 1.5 ms that a batch of two tensors takes; less "
-                "than a tenth a small step does not notice",
+      .source =
+          "of what is more than the 1.5 ms that a batch of two tensors takes; less "
+          "than a tenth a small step does not notice",
       .owner = OWNER_RISK},
      find_handover},
     {.find = NULL},

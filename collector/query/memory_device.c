@@ -166,7 +166,8 @@ static void find_peaks(const struct pick *pick, const struct memory_table *table
 }
 
 /* Steps for each of which calls were counted: what bare steps do is taken to be the same. */
-static double steps_per_sample(const struct pick *pick, const struct memory_table *table,
+static double steps_per_sample(const struct pick *pick,
+                               const struct memory_table *table,
                                const uint32_t range[2])
 {
     const struct steps *steps = &pick->process->steps;
@@ -329,7 +330,7 @@ struct kept_size {
     double bytes;
     uint32_t ops[MEMORY_KEPT_OPS], op_count;
     uint32_t steps; /* that keep some */
-    bool vague; /* of more ops */
+    bool vague;     /* of more ops */
 };
 
 static void add_op(struct kept_size *size, uint32_t op)

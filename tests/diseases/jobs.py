@@ -150,7 +150,7 @@ def small_prefetch(job):
             Shards(0.06 + 0.04 * job.dose), batch_size=None, num_workers=2,
             prefetch_factor=ahead, persistent_workers=True))
 
-    job.blocks(lambda: trainer.updates(loader(2)), lambda: trainer.updates(loader(16)), 192)
+    job.blocks(lambda: trainer.updates(loader(2)), lambda: trainer.updates(loader(64)), 192)
 
 
 class LateSampler(SequentialSampler):

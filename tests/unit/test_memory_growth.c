@@ -114,6 +114,29 @@ static void its_slope_is_that_of_the_seconds_that_have_it(void **state)
     assert_true(is_near(growth().slope_bytes_per_s, 40.0 * (double)MIB));
 }
 
+static void a_leak_of_which_only_some_steps_were_counted_has_its_own_slope(void **state)
+{
+    (void)state;
+    /* 1 MiB a step; in every other one nothing is counted. */
+    for (int64_t i = 0; i < 300; i++) {
+        int64_t start = now, bytes = i * MIB;
+
+        now += 100 * MS;
+        fold(EVENT_META(0, EVENT_STEP, 0, 0xf), start, 100 * MS,
+             ++steps | UINT64_C(1) << 48);
+        fold(EVENT_META(0, EVENT_MEMORY, 0, 0), now, bytes, 0);
+        fold(EVENT_META(0, EVENT_MORE, 0, 1), now - 5, bytes, 2 | UINT64_C(1) << 32);
+        fold(EVENT_META(0, EVENT_MORE, EVENT_MEMORY_PARTIAL, 2), 20, 0, 0);
+        process_fold_whole(process, 0);
+        fold(EVENT_META(0, EVENT_STEP, 0, 0), now, 100 * MS,
+             ++steps | UINT64_C(1) << 48);
+        now += 100 * MS;
+        process_fold_whole(process, 0);
+    }
+    assert_true(growth().sure);
+    assert_true(fabs(growth().slope_bytes_per_s / (10.0 * MIB) - 1) < 0.05);
+}
+
 static void what_every_epoch_gathers_and_gives_back_is_no_leak(void **state)
 {
     (void)state;
@@ -246,6 +269,7 @@ int main(void)
         TEST(a_leak_that_begins_is_seen_within_seven_seconds),
         TEST(a_leak_in_steps_that_are_over_may_have_begun_behind_their_first_third),
         TEST(its_slope_is_that_of_the_seconds_that_have_it),
+        TEST(a_leak_of_which_only_some_steps_were_counted_has_its_own_slope),
         TEST(what_every_epoch_gathers_and_gives_back_is_no_leak),
         TEST(what_a_validation_gathers_is_no_leak),
         TEST(what_is_taken_at_once_and_kept_is_no_leak),

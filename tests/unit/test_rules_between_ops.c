@@ -31,6 +31,43 @@ static void a_sleep_in_forward_is_priced_and_told_with_what_to_look_for(void **s
     assert_string_equal(finding->colour, "forward");
 }
 
+/* Without a loader all from the update to the first op of the graph lies before it. */
+static void
+code_before_the_forward_pass_is_told_by_whoever_knows_most_of_it(void **state)
+{
+    (void)state;
+    struct between_ops *between = &summary.between_ops;
+    struct op_row row = {.name = "aten::sort", .kind = "op", .per_step_ns = 30 * MS};
+
+    summary.steps.train.phase_ns[EVENT_PHASE_DATA] = (double)NAN;
+    summary.steps.train.other_ns = summary.rhythm.median_other_ns = 40 * MS;
+    sleeps(EVENT_PHASES, 0.39, "hrtimer_nanosleep");
+    assert_string_equal(
+        find("thread-asleep")->title,
+        "The training thread sleeps in no phase, before the forward pass");
+    assert_true(fabs(find("thread-asleep")->ns_per_step - 39 * MS) < 1);
+    assert_int_equal(find("thread-asleep")->claims[0].part, PART_OTHER);
+    assert_string_equal(find("between-steps")->id, "none");
+    sleeps(EVENT_PHASES, 0, "");
+    between->busy_nowhere = (struct between_ops_share){.share = 0.39, .error = 0.04};
+    assert_string_equal(find("other-code")->title,
+                        "Code that is no op takes time before the forward pass");
+    assert_int_equal(find("other-code")->claims[0].part, PART_OTHER);
+    assert_string_equal(find("between-steps")->id, "none");
+    /* Ops are the loop's own work. */
+    between->busy_nowhere.share = 0.01;
+    assert_string_equal(find("other-code")->id, "none");
+    assert_string_equal(find("between-steps")->id, "none");
+    /* Nothing looked at it, and the ops that are known do not fill it. */
+    sleeps(EVENT_PHASES, (double)NAN, "");
+    between->looks = 0;
+    summary.cpu.rows = &row;
+    summary.cpu.row_count = summary.cpu.judged_count = 1;
+    assert_string_equal(find("between-steps")->id, "between-steps");
+    summary.cpu.head.recorded_steps = 10; /* soon something will */
+    assert_string_equal(find("between-steps")->id, "none");
+}
+
 static void what_is_waited_for_decides_the_advice(void **state)
 {
     (void)state;
@@ -204,7 +241,8 @@ static void waits_for_the_interpreter_in_several_phases_are_one_finding(void **s
     assert_true(fabs(find("thread-asleep")->ns_per_step - 20 * MS) < 1);
 }
 
-static void a_wait_at_one_place_is_for_a_result_and_not_for_the_interpreter(void **state)
+static void
+a_wait_at_one_place_is_for_a_result_and_not_for_the_interpreter(void **state)
 {
     (void)state;
     static const uint32_t parts[] = {EVENT_PHASE_FORWARD, EVENT_PHASE_BACKWARD};
@@ -255,7 +293,8 @@ static void code_that_is_no_op_costs_what_forward_holds_of_it(void **state)
     assert_true(fabs(finding->ns_per_step - 20 * MS) < 1);
     assert_true(fabs(finding->low_ns - 18 * MS) < 1);
     assert_non_null(strstr(finding->sentence, "in forward, the training thread works"));
-    assert_non_null(strstr(finding->advice[0], "trainglass window --steps 10 --stacks"));
+    assert_non_null(
+        strstr(finding->advice[0], "trainglass window --steps 10 --stacks"));
     assert_int_equal(finding->claims[0].part, PART_FORWARD);
     /* Loops without a loader: in no phase then, 3 ms of it beside the phases. */
     works(0);
@@ -277,11 +316,13 @@ static void calling_ops_and_what_is_told_elsewhere_is_no_other_code(void **state
 
     /* 40 ms of the 100 are forward: so are 1.6 of 4 ms for calling. */
     assert_true(fabs(finding->ns_per_step - 18.4 * MS) < 1);
-    assert_non_null(strstr(finding->formula, "* 100 ms - 1.6 ms of calling ops = 18.4 ms"));
+    assert_non_null(
+        strstr(finding->formula, "* 100 ms - 1.6 ms of calling ops = 18.4 ms"));
     summary.rhythm.gc = extra(10 * MS, 100, EVENT_PHASE_FORWARD);
     finding = find("other-code");
     assert_true(fabs(finding->ns_per_step - 8.4 * MS) < 1);
-    assert_non_null(strstr(finding->formula, " - 10 ms that other findings tell = 8.4 ms"));
+    assert_non_null(
+        strstr(finding->formula, " - 10 ms that other findings tell = 8.4 ms"));
     summary.rhythm.gc = extra(14 * MS, 100, EVENT_PHASE_FORWARD);
     assert_string_equal(find("other-code")->id, "none");
 }
@@ -344,7 +385,8 @@ static void what_validation_may_have_been_is_no_code_of_a_training_step(void **s
     assert_string_equal(find("other-code")->id, "none");
 }
 
-static void code_is_not_told_where_ops_may_run_unseen_or_a_device_is_waited_for(void **state)
+static void
+code_is_not_told_where_ops_may_run_unseen_or_a_device_is_waited_for(void **state)
 {
     (void)state;
     works(0.2);
@@ -363,6 +405,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_sleep_in_forward_is_priced_and_told_with_what_to_look_for),
+        TEST(code_before_the_forward_pass_is_told_by_whoever_knows_most_of_it),
         TEST(what_is_waited_for_decides_the_advice),
         TEST(a_wait_for_what_ranks_exchange_is_called_communication),
         TEST(a_loop_without_a_loader_sleeps_in_what_forward_alone_can_hold),

@@ -1,9 +1,9 @@
 #include "probe/budget/governor.h"
 
-#define DETAIL     ((uint32_t)(EVENT_STEP_OPS | EVENT_STEP_KERNELS))
-#define SUM_STEPS  2048.0 /* sums are halved here */
-#define CARRIED    ((uint32_t)(RECORDING_PHASES | RECORDING_MEMORY))
-#define SAFETY     2.0 /* real over calibrated cost, until measured; 0.9-1.6 seen */
+#define DETAIL    ((uint32_t)(EVENT_STEP_OPS | EVENT_STEP_KERNELS))
+#define SUM_STEPS 2048.0 /* sums are halved here */
+#define CARRIED   ((uint32_t)(RECORDING_PHASES | RECORDING_MEMORY))
+#define SAFETY    2.0 /* real over calibrated cost, until measured; 0.9-1.6 seen */
 #define ORDINARY_SAFETY                                                                \
     1.0 /* of marks, whose calibrated cost is that of steps with cold caches */
 #define FACTOR_MIN 0.1 /* below, an interval is luck: recording is never free */

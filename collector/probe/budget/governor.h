@@ -121,8 +121,8 @@ struct governor {
     bool spoiled;         /* not all of it was as drawn */
     double block_sum_ns, block_predicted_ns;
     /* What a step is like. */
-    double typical_ns; /* without stalls */
-    double spread_ns;  /* mean absolute deviation from it, clipped */
+    double typical_ns;           /* without stalls */
+    double spread_ns;            /* mean absolute deviation from it, clipped */
     double phases_ns, memory_ns; /* calibrated cost in one; 0: not known */
     double detail_ns;            /* in a recorded one, as of the newest pools: */
     double pool_ns;              /* detail that came */
