@@ -12,6 +12,11 @@
 #define TWENTIETH "a twentieth: by less any machine varies"
 #define SMALLEST  "the smallest loss that tests/diseases asks to be found"
 
+/* Of a rule's row: a threshold that is a share of the step, and why it is that. */
+#define SHARE_OF_STEP(share, why)                                                      \
+    .threshold = (share), .unit = "share of the step", .min = 0, .max = 1,             \
+    .source = (why)
+
 /* Steps whose ops are known; of fewer another stretch may look otherwise. */
 #define STEPS_KNOWN 10u
 

@@ -273,11 +273,7 @@ const struct rule rules_between_steps[] = {
           "step - data - forward - backward - optimizer - what other findings tell; "
           "told from that much more on than 1 ms, or than a "
           "twentieth of a small step",
-      .threshold = 0.03,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
-      .source = SMALLEST,
+      SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_STEPS - 30,
       .records = true,
       .left_of_other = true},

@@ -265,9 +265,7 @@ static void find_asking(struct rule_context *context)
     describe_asking(context, finding, memory);
 }
 
-#define CALLS_RULE                                                                     \
-    .threshold = 0.03, .unit = "share of the step", .min = 0, .max = 1,                \
-    .sampled = true, .source = SMALLEST
+#define CALLS_RULE SHARE_OF_STEP(0.03, SMALLEST), .sampled = true
 
 const struct rule rules_calls[] = {
     {{.id = "slow-launches",
@@ -294,11 +292,7 @@ const struct rule rules_calls[] = {
           "cudaMalloc and cudaFree of torch's allocator in every step; idle time of "
           "devices by cause",
       .formula = "min(time in the calls, idle for allocations), else half of the calls",
-      .threshold = 0.03,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
-      .source = SMALLEST,
+      SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_DEVICE - 2,
       .records = true},
      find_asking},

@@ -490,11 +490,7 @@ const struct rule rules_data[] = {
                "CPU time of workers; idle devices",
       .formula = "data - taking batches over - cores that others took - max(0, loading "
                  "/ workers - compute), at most idle for data",
-      .threshold = 0.03,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
-      .source = SMALLEST,
+      SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_DATA},
      find_loading},
     {.find = NULL},

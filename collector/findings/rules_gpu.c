@@ -102,10 +102,10 @@ static void advise_idle(struct rule_context *context, struct finding *finding,
     if (native)
         return;
     if (rule->eager != NULL)
-        setting_advise_compile(
-            context, finding,
-            rule_is_cuda(context) ? SETTING_COMPILE_GRAPHS : SETTING_COMPILE,
-            rule->eager, rule->compiled);
+        setting_advise_compile(context, finding,
+                               rule_is_cuda(context) ? SETTING_COMPILE_GRAPHS
+                                                     : SETTING_COMPILE,
+                               rule->eager, rule->compiled);
     for (uint32_t i = 0; i < 3 && rule->advice[i] != NULL; i++)
         rule_advise(finding, rule->advice[i]);
     if (rule->training != NULL && !rule_infers(context))
@@ -587,9 +587,8 @@ static void find_pageable(struct rule_context *context)
 }
 
 #define IDLE_RULE_OF(price)                                                            \
-    .reads = "idle time of devices by cause", .formula = (price), .threshold = 0.03,   \
-    .unit = "share of the step", .min = 0, .max = 1, .sampled = true,                  \
-    .source = SMALLEST
+    .reads = "idle time of devices by cause", .formula = (price), .sampled = true,     \
+    SHARE_OF_STEP(0.03, SMALLEST)
 
 #define IDLE_RULE IDLE_RULE_OF("idle for this cause")
 
@@ -613,12 +612,8 @@ const struct rule rules_gpu[] = {
       .formula =
           "waiting for copies * pageable share * (1 - pinned / pageable time, by "
           "pinned copies, else by the link, else half)",
-      .threshold = 0.03,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
+      SHARE_OF_STEP(0.03, SMALLEST),
       .sampled = true,
-      .source = SMALLEST,
       .owner = OWNER_DEVICE - 1},
      find_pageable},
     {.find = NULL},

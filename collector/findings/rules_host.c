@@ -207,11 +207,7 @@ const struct rule rules_host[] = {
       .reads = "/proc/PID/schedstat of the trainer; threads.*, cpu.count, its quota",
       .formula = "share of the time without a core * step, at most what a device waits "
                  "for the host",
-      .threshold = 0.03,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
-      .source = SMALLEST,
+      SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_OPS + 50,
       .trend = true,
       .early = true},
@@ -222,11 +218,7 @@ const struct rule rules_host[] = {
       .formula =
           "kernel time, at most 5 us for each page, of pages that do not stay, and "
           "at most what a device waits for the host",
-      .threshold = 0.03,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
-      .source = SMALLEST,
+      SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_OPS + 10,
       .trend = true,
       .early = true},

@@ -26,10 +26,12 @@ static void describe(struct rule_context *context, struct finding *finding,
         rule_ms(context, lock->sum_ns));
     finding->sentence = rule_print(
         context,
-        "For %s of each step, in several of its phases, the training thread waits for a "
+        "For %s of each step, in several of its phases, the training thread waits for "
+        "a "
         "thread while another one of the process runs; thread %u (`%s`) was seen last",
         rule_ms(context, lock->sum_ns), between->runner, between->runner_name);
-    finding->wrong_if = "The training waits for that thread's results, wherever it does.";
+    finding->wrong_if =
+        "The training waits for that thread's results, wherever it does.";
     for (uint32_t part = 0; part <= EVENT_PHASES; part++)
         if (lock->ns[part] > 0)
             rule_evidence(context, finding, keys[part], lock->ns[part] / NS_PER_MS);
@@ -42,10 +44,12 @@ static void describe(struct rule_context *context, struct finding *finding,
                                "`py-spy dump --pid %u` names the lines of all threads: "
                                "look for the one that computes in Python",
                                context->summary->head.pid));
-    rule_advise(finding, "Do its work in a process (`multiprocessing`, the workers of a "
-                         "`DataLoader`), or before the training");
-    rule_advise(finding, "`sys.setswitchinterval(0.0005)`: a thread that computes gives "
-                         "the lock back after 0.5 ms instead of 5 ms");
+    rule_advise(finding,
+                "Do its work in a process (`multiprocessing`, the workers of a "
+                "`DataLoader`), or before the training");
+    rule_advise(finding,
+                "`sys.setswitchinterval(0.0005)`: a thread that computes gives "
+                "the lock back after 0.5 ms instead of 5 ms");
 }
 
 static void find_lock(struct rule_context *context)
@@ -70,11 +74,7 @@ const struct rule rules_interpreter[] = {
       .formula =
           "share of looks in which the training thread waits for a thread, no op "
           "open, and another one runs; in two phases at least * step",
-      .threshold = 0.03,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
-      .source = SMALLEST,
+      SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_OPS - 20,
       .trend = true,
       .early = true,

@@ -214,11 +214,12 @@ static void advise(struct rule_context *context, struct finding *finding,
         rule_advise(finding, "`/api/trace?last=10s&rank=all` shows the ranks beside "
                              "each other");
     else if (finding->advice_count == 0) /* nothing is known of where */
-        rule_advise(finding,
-                    rule_print(context,
-                               "Compare a step of rank %d with the same one in the file "
-                               "of another rank",
-                               last->row->rank));
+        rule_advise(
+            finding,
+            rule_print(context,
+                       "Compare a step of rank %d with the same one in the file "
+                       "of another rank",
+                       last->row->rank));
 }
 
 static void give_evidence(struct rule_context *context, struct finding *finding,
@@ -310,11 +311,7 @@ const struct rule rules_ranks[] = {
       .formula =
           "own time of the last rank - that of the last of the others; where its "
           "batches are larger, of its backward as much as of its forward",
-      .threshold = 0.03,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
-      .source = SMALLEST,
+      SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_DEVICE - 10,
       .trend = true,
       .records = true},

@@ -225,13 +225,10 @@ const struct rule rules_room[] = {
           "peaks of memory, what stays between steps; NVML: memory that is used; idle "
           "time of devices by cause",
       .formula = "min(idle for launches + idle for Python, step / 2) / 2",
-      .threshold = 0.15,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
+      SHARE_OF_STEP(
+          0.15,
+          "another batch size is a change of the training: not for a few hundredths"),
       .sampled = true,
-      .source =
-          "another batch size is a change of the training: not for a few hundredths",
       .owner = OWNER_DEVICE + 50},
      find_room},
     {{.id = "shared-memory",

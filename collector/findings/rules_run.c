@@ -97,10 +97,10 @@ static void find_outside(struct rule_context *context)
     /* It lies outside of training steps: a price, but no part of their time. */
     rule_price_half(context, finding, per_step, 0);
     finding->title = "Much of the run lies between its steps";
-    finding->formula = rule_print(
-        context, "%s between steps / %s of training * %s a step / 2 = %s",
-        rule_ms(context, outside.ns), rule_ms(context, outside.trained_ns),
-        rule_ms(context, train->mean_ns), rule_ms(context, per_step / 2));
+    finding->formula =
+        rule_print(context, "%s between steps / %s of training * %s a step / 2 = %s",
+                   rule_ms(context, outside.ns), rule_ms(context, outside.trained_ns),
+                   rule_ms(context, train->mean_ns), rule_ms(context, per_step / 2));
     finding->sentence = rule_print(
         context, "%.0f %% of the time belongs to no step and no validation batch",
         100 * share);
@@ -166,11 +166,7 @@ const struct rule rules_run[] = {
     {{.id = "checkpoints",
       .reads = "ranges in which Lightning saves a checkpoint, and calls of torch.save",
       .formula = "time of checkpoints inside of steps / steps",
-      .threshold = 0.03,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
-      .source = SMALLEST,
+      SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_STEPS - 15,
       .records = true,
       .trend = true,
@@ -192,12 +188,8 @@ const struct rule rules_run[] = {
     {{.id = "moved-data",
       .reads = "ops that only copy, cast or join; phase data; amp.dtype",
       .formula = "(self time of such ops - loading by the trainer) / 2",
-      .threshold = 0.03,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
+      SHARE_OF_STEP(0.03, SMALLEST),
       .sampled = true,
-      .source = SMALLEST,
       .owner = OWNER_OPS + 2},
      find_moves},
     {.find = NULL},

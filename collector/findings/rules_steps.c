@@ -406,11 +406,7 @@ const struct rule rules_steps[] = {
                "memory; what data-loading tells, fresh pages, waits for a core, stolen "
                "time",
       .formula = "mean - median - known causes, its interval's lower end",
-      .threshold = 0.05,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
-      .source = TWENTIETH,
+      SHARE_OF_STEP(0.05, TWENTIETH),
       .owner = OWNER_STEPS,
       .trend = true},
      find_unsteady},

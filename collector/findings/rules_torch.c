@@ -351,9 +351,8 @@ static void find_zero_grad(struct rule_context *context)
 }
 
 #define HOST_WAIT                                                                      \
-    .formula = "(idle for launches + idle for Python) / 2", .threshold = 0.03,         \
-    .unit = "share of the step", .min = 0, .max = 1, .sampled = true,                  \
-    .source = SMALLEST "; half of the wait is an estimate"
+    .formula = "(idle for launches + idle for Python) / 2", .sampled = true,           \
+    SHARE_OF_STEP(0.03, SMALLEST "; half of the wait is an estimate")
 
 const struct rule rules_torch[] = {
     {{.id = "recompilations",
@@ -408,11 +407,7 @@ const struct rule rules_torch[] = {
       .reads =
           "Optimizer.zero_grad, ops that write zeros; idle time of devices by cause",
       .formula = "min(zero_grad, idle for launches + idle for Python)",
-      .threshold = 0.03,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
-      .source = SMALLEST,
+      SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_DEVICE - 2,
       .sampled = true},
      find_zero_grad},

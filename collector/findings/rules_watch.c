@@ -147,11 +147,7 @@ const struct rule rules_watch[] = {
       .formula =
           "its time a step, at most what a device waits for the host; in workers "
           "/ workers, at most the wait that faster loading ends",
-      .threshold = 0.02,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
-      .source = "who watches a function wants to know of a fiftieth",
+      SHARE_OF_STEP(0.02, "who watches a function wants to know of a fiftieth"),
       .owner = OWNER_DATA - 8,
       .records = true},
      find_watched},

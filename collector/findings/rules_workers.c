@@ -128,11 +128,7 @@ const struct rule rules_workers[] = {
     {{.id = "slow-worker",
       .reads = "phase data; CPU time of each worker",
       .formula = "step * (1 - mean of the workers / busiest worker), at most data",
-      .threshold = 0.03,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
-      .source = SMALLEST,
+      SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_DATA - 5,
       .trend = true,
       .early = true},
@@ -140,13 +136,8 @@ const struct rule rules_workers[] = {
     {{.id = "batch-handover",
       .reads = "phase data, of it with a batch ready; dataloader.*; idle devices",
       .formula = "0: not known before it is tried",
-      .threshold = 0.10,
-      .unit = "share of the step",
-      .min = 0,
-      .max = 1,
-      .source =
-          "of what is more than the 1.5 ms that a batch of two tensors takes; less "
-          "than a tenth a small step does not notice",
+      SHARE_OF_STEP(0.10, "of what is more than the 1.5 ms that a batch of two tensors "
+                          "takes; less than a tenth a small step does not notice"),
       .owner = OWNER_RISK},
      find_handover},
     {.find = NULL},
