@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/hash.h"
 #include "wire/utf8.h"
 
 #define PAGE_TEXTS  1024u
@@ -141,15 +142,6 @@ enum text_class texts_classify(const char *text)
     return TEXT_PLAIN;
 }
 
-static uint32_t hash(const char *text)
-{
-    uint64_t h = 0xcbf29ce484222325u;
-
-    for (; *text != '\0'; text++)
-        h = (h ^ (unsigned char)*text) * 0x100000001b3u;
-    return (uint32_t)(h ^ h >> 32);
-}
-
 static const char *keep(struct texts *texts, const char *text, size_t size)
 {
     struct chunk *chunk = texts->chunks;
@@ -222,7 +214,7 @@ uint32_t texts_intern(struct texts *texts, const char *bytes, size_t length)
     texts_clean(bytes, length, clean, sizeof(clean));
     if (clean[0] == '\0')
         return 0;
-    uint32_t h = hash(clean), slot = h & texts->index_mask;
+    uint32_t h = hash_fold(hash_text(clean)), slot = h & texts->index_mask;
 
     for (; texts->index[slot] != 0; slot = (slot + 1) & texts->index_mask) {
         uint32_t id = texts->index[slot];

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "wire/clock.h"
+#include "wire/hash.h"
 
 static const char *environment(const char *name)
 {
@@ -44,10 +45,7 @@ static int32_t first_number(const char *const names[], int32_t fallback)
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t size)
 {
-    const unsigned char *byte = bytes;
-
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ byte[i]) * 0x100000001b3u;
+    hash = hash_bytes(hash, bytes, size);
     return hash ^ hash >> 32;
 }
 
@@ -223,7 +221,7 @@ void identity_read(struct identity *identity, uint32_t role)
             (const char *const[]){"TORCHELASTIC_RESTART_COUNT", NULL}, 0),
     };
     if (read_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot)) > 0)
-        identity->boot_hash = mix(0xcbf29ce484222325u, boot, strcspn(boot, "\n"));
+        identity->boot_hash = mix(HASH_BEGIN, boot, strcspn(boot, "\n"));
     if (stat("/proc/self/ns/pid", &status) == 0)
         identity->pid_namespace = status.st_ino;
     identity->local_world_size = first_number(local_sizes, identity->world_size);

@@ -2,16 +2,12 @@
 
 #include <string.h>
 
+#include "wire/hash.h"
 #include "wire/segment.h"
 
 static uint64_t checksum(const struct control *control)
 {
-    const unsigned char *bytes = (const unsigned char *)control;
-    uint64_t h = 0xcbf29ce484222325u;
-
-    for (size_t i = 0; i < offsetof(struct control, checksum); i++)
-        h = (h ^ bytes[i]) * 0x100000001b3u;
-    return h;
+    return hash_bytes(HASH_BEGIN, control, offsetof(struct control, checksum));
 }
 
 void control_seal(struct control *control)

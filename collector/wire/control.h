@@ -42,7 +42,7 @@ struct control {
     uint64_t window_first_step;    /* the same on all ranks; 0 = the next one */
     uint64_t window_until_unix_ms; /* it is too late to begin then; 0 never */
     uint64_t reserved[2];
-    uint64_t checksum; /* FNV-1a of all bytes before it */
+    uint64_t checksum; /* hash_bytes() of all before it */
 };
 
 /* True and a checked copy in *control when `size` bytes at `bytes` are a request. */

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "wire/hash.h"
+
 size_t names_size(uint32_t capacity, uint64_t bytes_max)
 {
     return sizeof(struct names_shared) + (size_t)capacity * sizeof(struct name_entry) +
@@ -29,14 +31,9 @@ int names_index(struct names *names, _Atomic uint32_t *index, uint32_t index_cou
     return 0;
 }
 
-/* FNV-1a: short names, no state, good enough for an index half empty. */
 static uint32_t hash(const char *bytes, size_t length)
 {
-    uint64_t h = 0xcbf29ce484222325u;
-
-    for (size_t i = 0; i < length; i++)
-        h = (h ^ (unsigned char)bytes[i]) * 0x100000001b3u;
-    return (uint32_t)(h ^ h >> 32);
+    return hash_fold(hash_bytes(HASH_BEGIN, bytes, length));
 }
 
 static char *byte_area(const struct names *names)

@@ -7,6 +7,7 @@
 #include "judge/said.h"
 #include "judge/trainers.h"
 #include "runs/runs.h"
+#include "wire/hash.h"
 
 /* What stands is written down when it changes, and as often: feeds come once a second. */
 #define KEEP_FEEDS 60u
@@ -28,21 +29,20 @@ void judge_recall(struct judge *judge, struct runs *runs, const struct answer *h
     free(said);
 }
 
-/* Changes when a finding comes or goes (FNV-1a). */
+/* Changes when a finding comes or goes. */
 static uint32_t sum_of(const struct standing *standing)
 {
-    uint32_t sum = 0x811c9dc5u;
+    uint64_t sum = HASH_BEGIN;
 
     for (uint32_t i = 0; i < STANDING_MAX; i++) {
         const struct standing_entry *entry = &standing->entries[i];
 
         if (entry->state != STANDING_STANDS && entry->state != STANDING_FIXED)
             continue;
-        for (const char *c = entry->id; *c != '\0'; c++)
-            sum = (sum ^ (unsigned char)*c) * 0x01000193u;
-        sum = (sum ^ (uint32_t)entry->state) * 0x01000193u;
+        sum = hash_bytes(sum, entry->id, strlen(entry->id));
+        sum = hash_bytes(sum, &entry->state, sizeof(entry->state));
     }
-    return sum;
+    return hash_fold(sum);
 }
 
 /* Writes down what is said of that trainer. */

@@ -7,6 +7,7 @@
 
 #include "aggregate/state.h"
 #include "ingest/file/parts.h"
+#include "wire/hash.h"
 
 /* What is to be added to the file's stamps; nothing where that leaves the range of
  * stamps, and the file says so. */
@@ -25,16 +26,6 @@ static int64_t base_of(const struct file *file, const struct trace_reader *reade
 }
 
 /* ---- whose it is ------------------------------------------------------------------------- */
-
-/* FNV-1a. */
-static uint64_t hash(const char *text)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-
-    for (; *text != '\0'; text++)
-        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return h;
-}
 
 static void identify(struct file *file, const struct trace_reader *reader,
                      const struct file_part *part, struct process_identity *identity)
@@ -98,7 +89,7 @@ static void shift(struct file *file, int64_t zero_ns)
 void file_name_session(struct file_result *result, const char *path)
 {
     snprintf(result->session, sizeof(result->session), "t-%012" PRIx64,
-             hash(path) & UINT64_C(0xffffffffffff));
+             hash_text(path) & UINT64_C(0xffffffffffff));
 }
 
 /* Could nobody choose between them? */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "probe/probe.h"
+#include "wire/hash.h"
 
 #define PLACES 1024u
 #define KNOWN  2048u
@@ -166,7 +167,8 @@ static demangler *find_demangler(void)
 /* As torch.profiler writes it: to be freed; NULL where it stays as it is. */
 static char *demangle(const char *text, size_t length)
 {
-    bool mangled = length > 2 && length <= MANGLED_MAX && text[0] == '_' && text[1] == 'Z';
+    bool mangled =
+        length > 2 && length <= MANGLED_MAX && text[0] == '_' && text[1] == 'Z';
     demangler *with = mangled ? find_demangler() : NULL;
     int status = 0;
 
@@ -174,16 +176,6 @@ static char *demangle(const char *text, size_t length)
 }
 
 /* ---- ids --------------------------------------------------------------------------- */
-
-/* FNV-1a; never 0. */
-static uint64_t hash(const char *text, size_t length)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-
-    for (size_t i = 0; i < length; i++)
-        h = (h ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-    return h | 1;
-}
 
 static bool is_full(void)
 {
@@ -219,7 +211,7 @@ static uint32_t intern(const char *text, size_t length)
 /* `text` ends with a NUL behind its length. */
 static uint32_t id_of(const char *text, size_t length)
 {
-    uint64_t h = hash(text, length);
+    uint64_t h = hash_bytes(HASH_BEGIN, text, length) | 1; /* never 0 */
     struct known *slot = &known[(h >> 1) % KNOWN];
 
     if (slot->hash == h)

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "ingest/trace/parse/ahead.h"
+#include "wire/hash.h"
 
 #define BIT(mask) (uint32_t) __builtin_ctzll(mask)
 #define FIELD(kind, member, bit)                                                       \
@@ -262,7 +263,7 @@ void field_rare(struct reading *reading, const struct field *field,
 /* "0x12" as a number; any other text by a hash of it. */
 static uint64_t number_of_text(const struct value *value)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325), hex = 0;
+    uint64_t hex = 0;
     uint32_t i = value->length > 2 && memcmp(value->text, "0x", 2) == 0 ? 2 : 0;
     bool is_hex = i == 2;
 
@@ -272,9 +273,8 @@ static uint64_t number_of_text(const struct value *value)
 
         is_hex = is_hex && digit < 16 && (digit < 10 || low >= 'a');
         hex = hex << 4 | (digit & 15);
-        hash = (hash ^ byte) * UINT64_C(0x100000001b3);
     }
-    return is_hex ? hex : hash;
+    return is_hex ? hex : hash_bytes(HASH_BEGIN, value->text, value->length);
 }
 
 /* 18, "18", "0x12". */
