@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "wire/hash.h"
+#include "wire/text.h"
 #include "wire/utf8.h"
 
 #define PAGE_TEXTS  1024u
@@ -113,11 +114,6 @@ void texts_clean(const char *bytes, size_t length, char *clean, size_t size)
     clean[out] = '\0';
 }
 
-static bool starts(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 enum text_class texts_classify(const char *text)
 {
     static const char *const annotations[] = {
@@ -134,10 +130,10 @@ enum text_class texts_classify(const char *text)
         "PL:",
     };
 
-    if (starts(text, "ProfilerStep"))
+    if (text_starts(text, "ProfilerStep"))
         return TEXT_STEP;
     for (size_t i = 0; i < sizeof(annotations) / sizeof(annotations[0]); i++)
-        if (starts(text, annotations[i]))
+        if (text_starts(text, annotations[i]))
             return TEXT_ANNOTATION;
     return TEXT_PLAIN;
 }

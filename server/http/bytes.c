@@ -7,6 +7,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "wire/utf8.h"
+
 char *bytes_reserve(struct bytes *bytes, size_t size)
 {
     size_t capacity = bytes->capacity == 0 ? 1024 : bytes->capacity;
@@ -65,36 +67,6 @@ void bytes_format(struct bytes *bytes, const char *format, ...)
     bytes->size += (size_t)size;
 }
 
-/* Length of the whole, shortest-form UTF-8 character at `at`; 0 when there is none. */
-static size_t utf8_length(const unsigned char *at, size_t left)
-{
-    static const struct {
-        unsigned char first, last, low, high; /* of the second byte */
-        size_t length;
-    } forms[] = {
-        {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2},
-        {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
-        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
-        {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        if (*at < forms[i].first || *at > forms[i].last)
-            continue;
-        if (forms[i].length > left)
-            return 0;
-        if (forms[i].length > 1 && (at[1] < forms[i].low || at[1] > forms[i].high))
-            return 0;
-        for (size_t j = 2; j < forms[i].length; j++) {
-            if ((at[j] & 0xc0) != 0x80)
-                return 0;
-        }
-        return forms[i].length;
-    }
-    return 0;
-}
-
 static bool is_line_separator(const unsigned char *at, size_t length)
 {
     return length == 3 && at[0] == 0xe2 && at[1] == 0x80 && (at[2] | 1) == 0xa9;
@@ -121,7 +93,8 @@ void bytes_json(struct bytes *bytes, const char *text, size_t size, size_t max)
 
     bytes_append(bytes, "\"", 1);
     while (i < size) {
-        size_t length = utf8_length(at + i, size - i);
+        uint32_t code;
+        size_t length = utf8_decode(at + i, size - i, &code);
         size_t step = length == 0 ? 1 : length;
 
         if (i + step > max) {

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "ingest/trace/args.h"
+#include "wire/text.h"
 
 static const char *text_of(const struct file *file, uint32_t name)
 {
@@ -16,23 +17,18 @@ static const char *text_of(const struct file *file, uint32_t name)
     return trace_names_get(file->names, name, &length);
 }
 
-static bool starts(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* ---- processes --------------------------------------------------------------------------- */
 
 static enum file_role role_of_name(const char *name)
 {
-    if (starts(name, "Ascend Hardware"))
+    if (text_starts(name, "Ascend Hardware"))
         return FILE_ROLE_ASCEND;
     if (strcmp(name, "CANN") == 0)
         return FILE_ROLE_CALLS;
-    if (starts(name, "/device:GPU") || starts(name, "/device:TPU"))
+    if (text_starts(name, "/device:GPU") || text_starts(name, "/device:TPU"))
         return FILE_ROLE_XPROF;
     /* Sums of what the others show one by one. */
-    return starts(name, "Overlap Analysis") || starts(name, "AI Core Freq") ||
+    return text_starts(name, "Overlap Analysis") || text_starts(name, "AI Core Freq") ||
                    strcmp(name, "Communication") == 0
                ? FILE_ROLE_COPIES
                : FILE_ROLE_NONE;
@@ -54,7 +50,7 @@ void file_note_process(struct file *file, const struct trace_event *event)
     *added = (struct file_process_role){.pid = event->pid, .role = role};
     if (role == FILE_ROLE_XPROF && number != NULL)
         added->device = (int32_t)strtol(number + 1, NULL, 10);
-    added->is_private = role == FILE_ROLE_ASCEND || starts(name, "/device:TPU");
+    added->is_private = role == FILE_ROLE_ASCEND || text_starts(name, "/device:TPU");
 }
 
 /* NULL where it is none that is known. */
@@ -96,9 +92,9 @@ static enum file_plain plain_task(struct trace_event *event)
 
 static enum file_plain plain_work(const char *name)
 {
-    return starts(name, "Memcpy")   ? FILE_PLAIN_COPY
-           : starts(name, "Memset") ? FILE_PLAIN_SET
-                                    : FILE_PLAIN_WORK;
+    return text_starts(name, "Memcpy")   ? FILE_PLAIN_COPY
+           : text_starts(name, "Memset") ? FILE_PLAIN_SET
+                                         : FILE_PLAIN_WORK;
 }
 
 enum file_plain file_plain_kind(struct file *file, struct trace_event *event,
@@ -119,7 +115,7 @@ enum file_plain file_plain_kind(struct file *file, struct trace_event *event,
         if (role->role == FILE_ROLE_ASCEND)
             return plain_task(event);
         /* Its other rows are sums of these. */
-        return starts(text_of(file, thread_name), "Stream") ||
+        return text_starts(text_of(file, thread_name), "Stream") ||
                        strcmp(text_of(file, thread_name), "XLA Ops") == 0
                    ? plain_work(name)
                    : FILE_PLAIN_PASSED_OVER;
@@ -127,7 +123,7 @@ enum file_plain file_plain_kind(struct file *file, struct trace_event *event,
     if ((event->has & device) == device)
         return plain_work(name);
     if (event->has & TRACE_HAS_CORRELATION &&
-        (starts(name, "cuda") || starts(name, "hip")))
+        (text_starts(name, "cuda") || text_starts(name, "hip")))
         return FILE_PLAIN_CALL;
     bool torch = strstr(name, "::") != NULL || kind == FILE_NAME_BACKWARD ||
                  kind == FILE_NAME_STEP || kind == FILE_NAME_DATA ||
@@ -173,7 +169,7 @@ static const struct mark names[] = {
 static const char *producer_in(const struct mark *marks, size_t count, const char *text)
 {
     for (size_t i = 0; i < count; i++)
-        if (starts(text, marks[i].begin))
+        if (text_starts(text, marks[i].begin))
             return marks[i].producer;
     return NULL;
 }

@@ -5,6 +5,7 @@
 #include "ingest/file/foreign.h"
 #include "ingest/file/parts.h"
 #include "ingest/trace/args.h"
+#include "wire/text.h"
 
 #define DEVICE_HIP      6 /* torch's numbers, as DEVICE_PRIVATE of PrivateUse1 */
 #define DEVICE_PRIVATE  20
@@ -31,17 +32,13 @@ void *file_list_add(struct file *file, struct file_list *list, size_t size,
     return (char *)list->items + list->count++ * size;
 }
 
-static bool starts(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* "AddmmBackward0", "torch::autograd::AccumulateGrad", the engine's own. */
 static bool is_backward(const char *text)
 {
     const char *at = strstr(text, "Backward");
 
-    if (starts(text, "autograd::engine::") || starts(text, "torch::autograd::"))
+    if (text_starts(text, "autograd::engine::") ||
+        text_starts(text, "torch::autograd::"))
         return true;
     if (at == NULL)
         return false;
@@ -51,13 +48,13 @@ static bool is_backward(const char *text)
 
 static enum file_name classify(const char *text)
 {
-    if (starts(text, "ProfilerStep#"))
+    if (text_starts(text, "ProfilerStep#"))
         return FILE_NAME_STEP;
-    if (starts(text, "enumerate(DataLoader)"))
+    if (text_starts(text, "enumerate(DataLoader)"))
         return FILE_NAME_DATA;
-    if (starts(text, "Optimizer.step#"))
+    if (text_starts(text, "Optimizer.step#"))
         return FILE_NAME_OPTIMIZER;
-    if (starts(text, "Optimizer.zero_grad#"))
+    if (text_starts(text, "Optimizer.zero_grad#"))
         return FILE_NAME_ZERO_GRAD;
     if (texts_classify(text) == TEXT_ANNOTATION)
         return FILE_NAME_ANNOTATION;
@@ -271,7 +268,7 @@ static uint8_t device_type(const struct file *file, const struct trace_event *ev
     const char *category = trace_names_get(file->names, event->category_name, &length);
 
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        if (starts(category, types[i].begin))
+        if (text_starts(category, types[i].begin))
             return types[i].type;
     if (event->category_name == 0 && file_is_private(file, event->pid))
         return DEVICE_PRIVATE;
@@ -288,7 +285,7 @@ static uint8_t runtime_type(const struct file *file, const struct trace_event *e
     uint8_t type = device_type(file, event);
 
     for (size_t i = 0; i < sizeof(of_cuda) / sizeof(of_cuda[0]); i++)
-        if (type != FILE_DEVICE_CUDA || starts(category, of_cuda[i]))
+        if (type != FILE_DEVICE_CUDA || text_starts(category, of_cuda[i]))
             return type;
     return DEVICE_PRIVATE;
 }

@@ -15,6 +15,7 @@
 #include "command/terminal.h"
 #include "ingest/file/ranks.h"
 #include "wire/clock.h"
+#include "wire/text.h"
 
 #define FILES_MAX   4096u
 #define PATIENCE_MS 1000 /* then a line says how far it is */
@@ -43,17 +44,10 @@ static int add_file(struct analyze_files *files, const char *path, const char *s
     return 0;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), with = strlen(end);
-
-    return length >= with && strcmp(text + length - with, end) == 0;
-}
-
 static int is_trace(const struct dirent *entry)
 {
     return entry->d_name[0] != '.' &&
-           (ends_with(entry->d_name, ".json") || ends_with(entry->d_name, ".json.gz"));
+           (text_ends(entry->d_name, ".json") || text_ends(entry->d_name, ".json.gz"));
 }
 
 /* Folders and pipes in a folder are not its traces, whatever they are called: a pipe that

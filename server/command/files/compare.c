@@ -14,6 +14,7 @@
 #include "command/gate.h"
 #include "command/terminal.h"
 #include "report/members.h"
+#include "wire/text.h"
 
 #define RESULT_BYTES_MAX   ((size_t)64 << 20)
 #define RESULT_FIRST_BYTES 64u
@@ -186,13 +187,6 @@ static bool is_there(const char *path)
     return strcmp(path, "-") == 0 || stat(path, &status) == 0;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), with = strlen(end);
-
-    return length >= with && strcmp(text + length - with, end) == 0;
-}
-
 /* Nobody gives a run such a name. */
 static bool looks_like_a_file(const char *word)
 {
@@ -200,7 +194,7 @@ static bool looks_like_a_file(const char *word)
     bool ends_so = false;
 
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        ends_so = ends_so || ends_with(word, ends[i]);
+        ends_so = ends_so || text_ends(word, ends[i]);
     return ends_so || strchr(word, '/') != NULL;
 }
 

@@ -10,20 +10,14 @@
 
 #include "ingest/trace/archive/parts.h"
 #include "ingest/trace/feed/tar_header.h"
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), with = strlen(end);
-
-    return length >= with && strcmp(text + length - with, end) == 0;
-}
+#include "wire/text.h"
 
 bool archive_is_trace(const char *name)
 {
     const char *slash = strrchr(name, '/');
     const char *base = slash == NULL ? name : slash + 1;
 
-    return *base != '.' && (ends_with(base, ".json") || ends_with(base, ".json.gz"));
+    return *base != '.' && (text_ends(base, ".json") || text_ends(base, ".json.gz"));
 }
 
 int archive_add(struct archive *archive, const char *name,
