@@ -5,6 +5,7 @@
 
 #include "probe/budget/governor.h"
 #include "wire/event.h"
+#include "wire/words.h"
 
 #define BUDGET_DEFAULT      0.01
 #define PUBLISH_INTERVAL_US 50000u /* the page draws ten times a second */
@@ -67,11 +68,8 @@ static const char *environment(const char *name)
 
 static enum wire_level level_parse(const char *text)
 {
-    static const char *const names[WIRE_LEVELS] = {"auto", "off",     "phases",
-                                                   "ops",  "kernels", "all"};
-
     for (uint32_t level = 0; text != NULL && level < WIRE_LEVELS; level++)
-        if (strcmp(text, names[level]) == 0)
+        if (strcmp(text, wire_level_word(level)) == 0)
             return (enum wire_level)level;
     return WIRE_LEVEL_AUTO;
 }

@@ -10,6 +10,7 @@
 #include "query/window.h"
 #include "wire/event.h"
 #include "wire/segment.h"
+#include "wire/words.h"
 
 bool api_select_points(struct api_call *call, uint32_t *points)
 {
@@ -143,68 +144,19 @@ cJSON *api_failed(struct api_call *call, int error, const struct answer *head)
     return NULL;
 }
 
-static const char *name_of(const char *const *names, size_t count, int value)
-{
-    return value >= 0 && (size_t)value < count && names[value] != NULL ? names[value]
-                                                                       : "unknown";
-}
-
-#define NAME_OF(names, value) name_of(names, sizeof(names) / sizeof((names)[0]), value)
-
 const char *api_state_name(int process_state)
 {
     static const char *const names[] = {[PROCESS_RUNNING] = "running",
                                         [PROCESS_ENDED] = "ended",
                                         [PROCESS_CRASHED] = "crashed",
                                         [PROCESS_LOST] = "lost"};
+    size_t count = sizeof(names) / sizeof(names[0]);
 
-    return NAME_OF(names, process_state);
+    return process_state >= 0 && (size_t)process_state < count ? names[process_state]
+                                                               : "unknown";
 }
 
-const char *api_role_name(int wire_role)
+const char *api_source_name(int source)
 {
-    static const char *const names[] = {[WIRE_ROLE_TRAINER] = "trainer",
-                                        [WIRE_ROLE_LAUNCHER] = "launcher",
-                                        [WIRE_ROLE_WORKER] = "worker",
-                                        [WIRE_ROLE_HELPER] = "helper"};
-
-    return NAME_OF(names, wire_role);
-}
-
-const char *api_source_name(int wire_source)
-{
-    static const char *const names[] = {[WIRE_SOURCE_STEPS] = "steps",
-                                        [WIRE_SOURCE_PHASES] = "phases",
-                                        [WIRE_SOURCE_CPU_OPS] = "cpu_ops",
-                                        [WIRE_SOURCE_RANGES] = "ranges",
-                                        [WIRE_SOURCE_NVTX] = "nvtx",
-                                        [WIRE_SOURCE_CPU_MEMORY] = "cpu_memory",
-                                        [WIRE_SOURCE_DEVICE_MEMORY] = "device_memory",
-                                        [WIRE_SOURCE_CUPTI] = "cupti",
-                                        [WIRE_SOURCE_PYTHON] = "python",
-                                        [WIRE_SOURCE_FRAMEWORK] = "framework",
-                                        [WIRE_SOURCE_STACKS] = "stacks",
-                                        [STATUS_SOURCE_NVML] = "nvml"};
-
-    return NAME_OF(names, wire_source);
-}
-
-const char *api_source_state_name(int wire_source_state)
-{
-    static const char *const names[] = {
-        [WIRE_STATE_UNKNOWN] = "unknown",         [WIRE_STATE_ACTIVE] = "active",
-        [WIRE_STATE_YIELDED] = "yielded",         [WIRE_STATE_STOLEN] = "stolen",
-        [WIRE_STATE_UNAVAILABLE] = "unavailable", [WIRE_STATE_DISABLED] = "disabled"};
-
-    return NAME_OF(names, wire_source_state);
-}
-
-const char *api_level_name(int wire_level)
-{
-    static const char *const names[] = {
-        [WIRE_LEVEL_AUTO] = "auto",       [WIRE_LEVEL_OFF] = "off",
-        [WIRE_LEVEL_PHASES] = "phases",   [WIRE_LEVEL_OPS] = "ops",
-        [WIRE_LEVEL_KERNELS] = "kernels", [WIRE_LEVEL_ALL] = "all"};
-
-    return NAME_OF(names, wire_level);
+    return source == STATUS_SOURCE_NVML ? "nvml" : wire_source_word((uint32_t)source);
 }

@@ -145,11 +145,8 @@ void add_critical_path_json(cJSON *body, const struct replay_answer *answer);
 /* A sentence's beginning: "..., a step would take". */
 const char *what_if_title(enum replay_what_if what_if);
 
-/* The names that the wire's numbers have in JSON. */
-const char *api_state_name(int process_state);
-const char *api_role_name(int wire_role);
-const char *api_source_name(int wire_source);
-const char *api_source_state_name(int wire_source_state);
-const char *api_level_name(int wire_level);
+/* In JSON; for other numbers wire/words.h. */
+const char *api_state_name(int process_state); /* enum process_state */
+const char *api_source_name(int source); /* enum wire_source, STATUS_SOURCE_NVML */
 
 #endif

@@ -4,6 +4,7 @@
 #include "api/api.h"
 #include "api/json.h"
 #include "query/host_query.h"
+#include "wire/words.h"
 
 static const char *const columns[] = {"unix_ms",
                                       "cpu_share",
@@ -43,7 +44,7 @@ static cJSON *process_json(const struct host_process *process)
 
     json_count(part, "pid", process->pid);
     json_integer(part, "rank", process->rank < 0 ? NOT_KNOWN : process->rank);
-    cJSON_AddStringToObject(part, "role", api_role_name((int)process->role));
+    cJSON_AddStringToObject(part, "role", wire_role_word(process->role));
     json_share(part, "cpu_cores", process->cpu_share);
     json_number(part, "rss_bytes", process->rss_bytes);
     return part;

@@ -7,6 +7,7 @@
 #include "api/control.h"
 #include "api/json.h"
 #include "wire/segment.h"
+#include "wire/words.h"
 
 #define BURST_STEPS_MAX 1000
 
@@ -14,8 +15,8 @@ static bool read_level(const cJSON *item, struct control_change *change)
 {
     if (!cJSON_IsString(item))
         return false;
-    for (int level = 0; level < WIRE_LEVELS; level++) {
-        if (strcmp(item->valuestring, api_level_name(level)) != 0)
+    for (uint32_t level = 0; level < WIRE_LEVELS; level++) {
+        if (strcmp(item->valuestring, wire_level_word(level)) != 0)
             continue;
         change->level = level;
         return true;

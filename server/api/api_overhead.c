@@ -5,6 +5,7 @@
 #include "api/control.h"
 #include "api/json.h"
 #include "query/status_query.h"
+#include "wire/words.h"
 
 static const char *state_name(enum wire_governor_state state)
 {
@@ -21,7 +22,7 @@ static cJSON *source_json(const struct status_capability *source)
     cJSON *part = cJSON_CreateObject();
 
     cJSON_AddStringToObject(part, "source", api_source_name((int)source->source));
-    cJSON_AddStringToObject(part, "state", api_source_state_name((int)source->state));
+    cJSON_AddStringToObject(part, "state", wire_source_state_word(source->state));
     json_text(part, "reason", source->reason);
     json_text(part, "detail", source->detail);
     json_share(part, "ns_per_event", source->cost_ns);
@@ -52,7 +53,7 @@ cJSON *overhead_json(const struct overhead_answer *answer, double server_cpu_pct
     json_share(body, "server_cpu_pct", server_cpu_pct);
     json_share(body, "recorded_share", answer->recorded_share);
     json_share(body, "phases_share", answer->phases_share);
-    cJSON_AddStringToObject(body, "level", api_level_name((int)answer->level));
+    cJSON_AddStringToObject(body, "level", wire_level_word(answer->level));
     cJSON_AddStringToObject(body, "state", state_name(answer->state));
     json_count(body, "experiment_recorded_steps", answer->recorded_steps);
     json_count(body, "experiment_control_steps", answer->control_steps);

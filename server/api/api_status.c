@@ -7,6 +7,7 @@
 #include "api/json.h"
 #include "query/status_query.h"
 #include "wire/run_note.h"
+#include "wire/words.h"
 
 /* Sessions that are told in full; of older ones only what the picker shows. */
 #define STATUS_FULL_SESSIONS 8u
@@ -37,7 +38,7 @@ static void add_capabilities(cJSON *object, const struct status_process *process
         cJSON *part = cJSON_CreateObject();
 
         cJSON_AddStringToObject(part, "source", api_source_name((int)one->source));
-        cJSON_AddStringToObject(part, "state", api_source_state_name((int)one->state));
+        cJSON_AddStringToObject(part, "state", wire_source_state_word(one->state));
         json_text(part, "reason", one->reason);
         json_text(part, "detail", one->detail);
         json_count(part, "events", one->events);
@@ -95,7 +96,7 @@ static cJSON *process_json(const struct status_process *process)
 
     json_count(part, "pid", process->pid);
     json_integer(part, "rank", process->rank < 0 ? NOT_KNOWN : process->rank);
-    cJSON_AddStringToObject(part, "role", api_role_name((int)process->role));
+    cJSON_AddStringToObject(part, "role", wire_role_word(process->role));
     json_integer(part, "parent",
                  process->parent_pid == 0 ? NOT_KNOWN : (int64_t)process->parent_pid);
     cJSON_AddStringToObject(part, "state", api_state_name((int)process->state));

@@ -2,6 +2,7 @@
 
 #include "api/api.h"
 #include "api/json.h"
+#include "wire/words.h"
 
 static const char *const columns[1 + HARDWARE_COLUMNS] = {
     "time_ms",
@@ -140,7 +141,7 @@ void hardware_json(cJSON *body, const struct hardware_answer *answer)
     cJSON *part = cJSON_AddObjectToObject(body, "hardware"), *list;
 
     cJSON_AddStringToObject(part, "source", "nvml");
-    cJSON_AddStringToObject(part, "state", api_source_state_name((int)answer->state));
+    cJSON_AddStringToObject(part, "state", wire_source_state_word(answer->state));
     json_text(part, "reason", answer->reason);
     json_text(part, "driver", answer->driver);
     json_number(part, "joules_per_step", answer->joules_per_step);

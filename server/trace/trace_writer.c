@@ -7,6 +7,7 @@
 
 #include "trace/trace_event.h"
 #include "wire/segment.h"
+#include "wire/words.h"
 
 /* ---- blocks ------------------------------------------------------------------------ */
 
@@ -109,15 +110,6 @@ static void write_label(struct trace_writer *writer, const char *kind, int64_t t
     TRACE_PUT(text, "}}");
 }
 
-static const char *role_name(uint32_t role)
-{
-    if (role == WIRE_ROLE_TRAINER)
-        return "trainer";
-    return role == WIRE_ROLE_LAUNCHER ? "launcher"
-           : role == WIRE_ROLE_HELPER ? "helper"
-                                      : "worker";
-}
-
 static void write_process(struct trace_writer *writer,
                           const struct trace_process *process)
 {
@@ -127,9 +119,9 @@ static void write_process(struct trace_writer *writer,
     memset(writer->names, 0, TRACE_NAME_SLOTS * sizeof(*writer->names));
     if (process->rank >= 0)
         (void)snprintf(label, sizeof(label), "%s, rank %" PRId32,
-                       role_name(process->role), process->rank);
+                       wire_role_word(process->role), process->rank);
     else
-        (void)snprintf(label, sizeof(label), "%s", role_name(process->role));
+        (void)snprintf(label, sizeof(label), "%s", wire_role_word(process->role));
     write_label(writer, "process_name", 0, label);
     for (uint32_t i = 0; i < process->thread_count; i++) {
         const struct trace_thread *thread = &process->threads[i];

@@ -10,6 +10,7 @@
 #include "command/places.h"
 #include "command/segments/dump_segment.h"
 #include "command/segments/segment_file.h"
+#include "wire/words.h"
 
 enum flag { FLAG_EVENTS };
 
@@ -21,14 +22,6 @@ static int complain_folder(const char *directory, int error)
     else
         command_complain("%s: %s", directory, strerror(-error));
     return EXIT_UNREADABLE;
-}
-
-static const char *role_name(uint32_t role)
-{
-    return role == WIRE_ROLE_TRAINER    ? "trainer"
-           : role == WIRE_ROLE_LAUNCHER ? "launcher"
-           : role == WIRE_ROLE_WORKER   ? "worker"
-                                        : "unknown";
 }
 
 static const char *state_name(const struct segment_entry *entry)
@@ -57,7 +50,7 @@ static int list_sessions(const struct segment_entry *entries, int count, bool js
                 (void)snprintf(rank, sizeof(rank), "%d", entry->rank);
             printf("%-20s %-20s %8u %5s %-9s %10llu %8.1f %s\n",
                    entry->session[0] ? entry->session : entry->file, entry->run_name,
-                   entry->pid, rank, role_name(entry->role),
+                   entry->pid, rank, wire_role_word(entry->role),
                    (unsigned long long)entry->steps, (double)entry->bytes / (1 << 20),
                    state_name(entry));
             continue;
@@ -72,7 +65,7 @@ static int list_sessions(const struct segment_entry *entries, int count, bool js
             cJSON_AddNumberToObject(row, "rank", entry->rank);
         else
             cJSON_AddNullToObject(row, "rank");
-        cJSON_AddStringToObject(row, "role", role_name(entry->role));
+        cJSON_AddStringToObject(row, "role", wire_role_word(entry->role));
         cJSON_AddNumberToObject(row, "steps", (double)entry->steps);
         cJSON_AddNumberToObject(row, "bytes", (double)entry->bytes);
         cJSON_AddBoolToObject(row, "alive", entry->alive);

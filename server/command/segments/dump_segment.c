@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "wire/event.h"
+#include "wire/words.h"
 
 #define KINDS         64
 #define NAME_SHOWN    200u /* bytes of a name; the page has the whole one */
@@ -38,22 +39,6 @@ static const char *const kind_names[KINDS] = {
     [EVENT_KNOWN] = "known",
     [EVENT_MORE] = "more",
 };
-static const char *const source_names[WIRE_SOURCES] = {
-    [WIRE_SOURCE_STEPS] = "steps",
-    [WIRE_SOURCE_PHASES] = "phases",
-    [WIRE_SOURCE_CPU_OPS] = "cpu_ops",
-    [WIRE_SOURCE_RANGES] = "ranges",
-    [WIRE_SOURCE_NVTX] = "nvtx",
-    [WIRE_SOURCE_CPU_MEMORY] = "cpu_memory",
-    [WIRE_SOURCE_DEVICE_MEMORY] = "device_memory",
-    [WIRE_SOURCE_CUPTI] = "cupti",
-    [WIRE_SOURCE_PYTHON] = "python",
-    [WIRE_SOURCE_FRAMEWORK] = "framework",
-    [WIRE_SOURCE_STACKS] = "stacks",
-};
-static const char *const state_names[] = {"unknown", "active",      "yielded",
-                                          "stolen",  "unavailable", "disabled"};
-
 /* Integers of 64 bits are written as digits: a double has 53. */
 static void add_number(cJSON *object, const char *key, uint64_t number)
 {
@@ -168,17 +153,14 @@ static void add_capabilities(cJSON *process, const struct wire_view *view)
 {
     cJSON *rows = cJSON_AddArrayToObject(process, "capabilities");
 
-    for (unsigned i = 0; i < WIRE_SOURCES && source_names[i] != NULL; i++) {
+    for (unsigned i = 0; i <= WIRE_SOURCE_STACKS; i++) {
         const struct wire_capability *source = &view->sources[i];
-        uint32_t state = RELAXED(source->state);
         cJSON *row = cJSON_CreateObject();
 
         cJSON_AddItemToArray(rows, row);
-        cJSON_AddStringToObject(row, "source", source_names[i]);
-        cJSON_AddStringToObject(
-            row, "state",
-            state_names[state < sizeof(state_names) / sizeof(state_names[0]) ? state
-                                                                             : 0]);
+        cJSON_AddStringToObject(row, "source", wire_source_word(i));
+        cJSON_AddStringToObject(row, "state",
+                                wire_source_state_word(RELAXED(source->state)));
         add_name(row, "reason", view, RELAXED(source->reason));
         add_name(row, "detail", view, RELAXED(source->detail));
         cJSON_AddNumberToObject(row, "cost_ns", RELAXED(source->cost_ps) / 1000.0);
