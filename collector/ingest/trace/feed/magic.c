@@ -76,7 +76,7 @@ static const char *protobuf_sentence(const char *bytes, size_t length)
 {
     bool binary = false;
 
-    if (length < 16 || bytes[0] != '\n')
+    if (bytes == NULL || length < 16 || bytes[0] != '\n')
         return NULL;
     for (size_t i = 1; i < 16; i++)
         binary = binary || ((unsigned char)bytes[i] < ' ' && bytes[i] != '\n' &&
