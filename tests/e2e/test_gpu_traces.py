@@ -102,9 +102,7 @@ class WaitsTest(TraceTest):
         for cause, ms in live["idle_by_cause_ms"].items():
             self.assertAlmostEqual(ms, file["idle_by_cause_ms"][cause], delta=span_ms / 100)
             self.assertGreaterEqual(ms, 100 * self.IDLE.get(cause, 0), cause)
-        # A launch that is put aside for long, on a busy machine, seems to load its kernel.
-        named = sum(live["idle_by_cause_ms"][cause] for cause in (*self.IDLE, "setup"))
-        self.assertGreater(named, 0.98 * live["idle_ms"])
+        self.assertLess(live["idle_by_cause_ms"]["unknown"], 0.02 * live["idle_ms"])
         # A collective of 2 ms that a kernel of 1 ms hides half of.
         for told in live, file:
             self.assertAlmostEqual(told["overlap_ms"], 100, delta=2)
