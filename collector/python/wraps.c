@@ -12,7 +12,9 @@
  *
  * The one rule: arguments, results and exceptions of what is hidden pass unchanged.
  */
+#include <dlfcn.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "native.h"
 #include "probe/steps/steps.h"
@@ -20,11 +22,33 @@
 /* ---- around
  * -------------------------------------------------------------------------- */
 
+/* Vectorcall (PEP 590) and its flags, which the limited API has from 3.12 on, and CPython
+ * from 3.9. Without it each call packs its arguments and makes a method of its own. */
+typedef PyObject *vectorcall(PyObject *callable, PyObject *const *arguments,
+                             size_t count, PyObject *names);
+#define HAVE_VECTORCALL   (1UL << 11)
+#define METHOD_DESCRIPTOR (1UL << 17)
+
+static vectorcall *call_vector; /* PyObject_Vectorcall; NULL: this Python has none */
+
 struct around {
     PyObject_HEAD PyObject *function;
     PyObject *dict; /* what functools.wraps() writes */
+    vectorcall *call;
     uint32_t begin, end;
 };
+
+static PyObject *around_vector(PyObject *object, PyObject *const *arguments,
+                               size_t count, PyObject *names)
+{
+    const struct around *self = (const struct around *)object;
+
+    native_mark(self->begin, 0);
+    PyObject *result = call_vector(self->function, arguments, count, names);
+
+    native_mark(self->end, 0);
+    return result;
+}
 
 static PyObject *around_new(PyTypeObject *type, PyObject *arguments, PyObject *words)
 {
@@ -40,6 +64,7 @@ static PyObject *around_new(PyTypeObject *type, PyObject *arguments, PyObject *w
     if (self != NULL) {
         Py_INCREF(function);
         self->function = function;
+        self->call = around_vector;
         self->begin = begin;
         self->end = end;
     }
@@ -95,6 +120,7 @@ static PyMethodDef around_methods[] = {
 
 static PyMemberDef around_members[] = {
     {"__dictoffset__", T_PYSSIZET, offsetof(struct around, dict), READONLY, NULL},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(struct around, call), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -110,7 +136,7 @@ static PyType_Slot around_slots[] = {
     {Py_tp_methods, around_methods}, {0, NULL},
 };
 
-static PyType_Spec around_spec = {
+static const PyType_Spec around_spec = {
     .name = "trainglass._native.around",
     .basicsize = sizeof(struct around),
     .flags = Py_TPFLAGS_DEFAULT,
@@ -217,8 +243,13 @@ static PyMethodDef functions[] = {
 
 int wraps_add(PyObject *module)
 {
-    PyObject *type = PyType_FromSpec(&around_spec),
-             *types = PyImport_ImportModule("types");
+    PyType_Spec spec = around_spec;
+    void *symbol = dlsym(RTLD_DEFAULT, "PyObject_Vectorcall");
+
+    memcpy(&call_vector, &symbol, sizeof(call_vector));
+    if (call_vector != NULL)
+        spec.flags |= HAVE_VECTORCALL | METHOD_DESCRIPTOR;
+    PyObject *type = PyType_FromSpec(&spec), *types = PyImport_ImportModule("types");
 
     attribute = PyUnicode_InternFromString("_trainglass_number");
     method_type = types != NULL ? PyObject_GetAttrString(types, "MethodType") : NULL;
