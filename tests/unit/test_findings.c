@@ -85,6 +85,7 @@ static const struct finding *find(const char *id)
 
 static void look(void)
 {
+    findings_free(&findings);
     findings_find(&summary, NULL, &findings);
 }
 
@@ -142,7 +143,6 @@ static void a_price_has_the_interval_of_the_means_that_it_reads(void **state)
     assert_false(finding->estimated);
     assert_true(fabs(finding->low_ns - 57 * MS) < 1);
     assert_true(fabs(finding->high_ns - 63 * MS) < 1);
-    findings_free(&findings);
     /* Of few steps nothing is known; nobody invents an interval. */
     summary.steps.train.phase_error_ns[EVENT_PHASE_DATA] = (double)NAN;
     look();
@@ -166,7 +166,6 @@ static void what_taking_batches_over_will_cost_is_a_guess_with_an_interval(void 
     assert_true(fabs(finding->low_ns - (60 - 3 - 3) * MS) < 1);
     assert_true(fabs(finding->high_ns - (60 + 3 + 2.25) * MS) < 1);
     assert_non_null(strstr(finding->formula, "about 3 ms"));
-    findings_free(&findings);
     /* Pinning takes them over beside the training. */
     number(FACT_DEVICE_COUNT, 1);
     look();
@@ -219,7 +218,6 @@ static void a_relaxed_look_keeps_what_lies_little_below_its_threshold(void **sta
     settings.relaxed = true;
     findings_find(&summary, &settings, &findings);
     assert_string_equal(find("data-loading")->id, "data-loading");
-    findings_free(&findings);
     set_phases(4.5 * MS, 63 * MS, 120 * MS, 8 * MS);
     findings_find(&summary, &settings, &findings);
     assert_string_equal(find("data-loading")->id, "none");
@@ -236,7 +234,6 @@ static void more_workers_are_advised_only_where_cores_are_left(void **state)
     /* 4 workers need 200 ms a batch: 800 ms of loading, 100 ms with 8. */
     assert_true(fabs(find("data-loading")->ns_per_step - 60 * MS) < 1);
     assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=8"));
-    findings_free(&findings);
     facts[1].number = 4;
     summary.load.workers = 4;
     summary.load.worker_cpu_share = 0.9;
@@ -254,16 +251,13 @@ static void advice_of_workers_knows_the_machine_and_its_quota(void **state)
     summary.load.machine_cores = 2;
     look();
     assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=1,"));
-    findings_free(&findings);
     summary.load.machine_cores = 64;
     number(FACT_CPU_COUNT, 64);
     look();
     assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=4,"));
-    findings_free(&findings);
     summary.load.core_limit = 3.5;
     look();
     assert_non_null(strstr(find("data-loading")->advice[0], "num_workers=2,"));
-    findings_free(&findings);
     /* A loader that is not torch's. */
     facts[0].key = FACT_DATALOADER_SAMPLES;
     look();
@@ -324,7 +318,6 @@ static void a_looping_optimizer_is_found_and_a_fused_one_is_not(void **state)
     look();
     assert_true(fabs(find("optimizer-loop")->ns_per_step - 40 * MS) < 1);
     assert_string_equal(find("optimizer-loop")->advice[0], "`AdamW(..., fused=True)`");
-    findings_free(&findings);
     facts[0].text = "LBFGS"; /* has neither form */
     look();
     assert_string_equal(find("optimizer-loop")->id, "none");
@@ -344,7 +337,6 @@ static void the_numbers_of_an_update_take_their_time_on_the_cpu_alone(void **sta
     number(FACT_OPTIMIZER_ELEMENTS, 25e6);
     look();
     assert_true(fabs(find("optimizer-loop")->ns_per_step - 25 * MS) < 1);
-    findings_free(&findings);
     facts[1].text = "cuda:0";
     look();
     assert_true(fabs(find("optimizer-loop")->ns_per_step - 40 * MS) < 1);
@@ -370,7 +362,6 @@ an_optimizer_that_loops_costs_what_the_device_waits_for_the_host(void **state)
     assert_true(fabs(finding->ns_per_step - 18 * MS) < 1);
     assert_true(finding->low_ns <= 9 * MS && finding->high_ns < 18 * MS + 1);
     assert_non_null(strstr(finding->formula, "at most the 18 ms that cuda:0 waits"));
-    findings_free(&findings);
     waits.idle_ns[GPU_IDLE_LAUNCH] = 2 * MS; /* the host is ahead */
     look();
     assert_string_equal(find("optimizer-loop")->id, "none");
@@ -386,7 +377,6 @@ static void an_update_on_the_cpu_saves_no_more_than_lies_between_its_calls(void 
     summary.cpu.update_inside = 0.6;
     look();
     assert_true(fabs(find("optimizer-loop")->ns_per_step - 20 * MS) < 1);
-    findings_free(&findings);
     summary.cpu.update_inside = 0.98; /* a few large tensors */
     look();
     assert_string_equal(find("optimizer-loop")->id, "none");
@@ -401,7 +391,6 @@ static void a_file_that_does_not_say_how_tensors_are_updated_has_no_loop(void **
     text(FACT_OPTIMIZER_DEVICE, "cpu");
     look();
     assert_true(find("optimizer-loop")->ns_per_step > 0); /* torch's own default */
-    findings_free(&findings);
     summary.head.from_file = true;
     look();
     assert_string_equal(find("optimizer-loop")->id, "none");
@@ -415,7 +404,6 @@ static void many_tiny_ops_are_priced_by_their_calls(void **state)
     look();
     assert_true(fabs(find("tiny-ops")->ns_per_step - 60 * MS) < 1);
     assert_true(fabs(findings.avoidable_ns - 60 * MS) < 1);
-    findings_free(&findings);
     /* A trainer that loads by itself may make its samples of them: 6 of 200 ms. */
     set_phases(6 * MS, 92 * MS, 92 * MS, 10 * MS);
     number(FACT_DATALOADER_WORKERS, 0);
@@ -423,7 +411,6 @@ static void many_tiny_ops_are_priced_by_their_calls(void **state)
     assert_true(fabs(find("tiny-ops")->ns_per_step - 58.2 * MS) < 1);
     assert_non_null(
         strstr(find("tiny-ops")->formula, "* 1.5 - 1.8 ms of loading = 58.2 ms"));
-    findings_free(&findings);
     number(FACT_COMPILE_USED, 1);
     look();
     assert_int_equal(findings.count, 0);
@@ -459,7 +446,6 @@ static void advice_that_was_seen_to_lose_says_where(void **state)
     assert_non_null(strstr(finding->advice[0], "whole tensors"));
     assert_non_null(strstr(finding->wrong_if, "batches of many shapes"));
     assert_non_null(strstr(finding->wrong_if, "small models on the CPU"));
-    findings_free(&findings);
     summary.rhythm.sizes.steps = 100; /* longer texts take longer steps */
     summary.rhythm.sizes.ns_per_step = 20 * MS;
     look();
@@ -478,7 +464,6 @@ static void tiny_ops_beside_a_device_that_is_not_seen_have_no_price(void **state
     number(FACT_DEVICE_COUNT, 1);
     look();
     assert_string_equal(find("tiny-ops")->id, "none");
-    findings_free(&findings);
     text(FACT_OPTIMIZER_DEVICE,
          "cpu"); /* the machine has one, the job does not use it */
     look();
@@ -578,12 +563,10 @@ static void memory_is_a_grave_risk_where_a_step_may_not_fit(void **state)
     put_memory(78, 79);
     look();
     assert_int_equal(find("memory-full-")->severity, FINDING_HIGH);
-    findings_free(&findings);
     put_memory(74, 76);
     device.high_peaks = 2;
     look();
     assert_int_equal(find("memory-full-")->severity, FINDING_HIGH);
-    findings_free(&findings);
     device.high_peaks = 0;
     device.retries = 1;
     look();
@@ -602,11 +585,9 @@ static void memory_that_the_allocator_only_keeps_is_no_grave_risk(void **state)
         finding->sentence,
         "74 of 80 GiB are reserved by the allocator; tensors held 45 GiB "
         "at the peak");
-    findings_free(&findings);
     put_memory((double)NAN, 74);
     look();
     assert_int_equal(find("memory-full-")->severity, FINDING_LOW);
-    findings_free(&findings);
     put_memory(74, (double)NAN);
     look();
     assert_int_equal(find("memory-full-")->severity, FINDING_MEDIUM);
@@ -637,12 +618,10 @@ static void growing_memory_says_when_it_is_full(void **state)
     assert_false(find("memory-growth-")->urgent || find("memory-growth-")->open);
     /* On a device a wait in each step would be the next finding. */
     assert_non_null(strstr(find("memory-growth-")->advice[0], "loss.detach()"));
-    findings_free(&findings);
     device.growth.latest_s = (double)NAN;
     look();
     assert_non_null(
         strstr(find("memory-growth-")->formula, "full in 7 h, not before 6 h"));
-    findings_free(&findings);
     device.growth.sure = false;
     look();
     assert_int_equal(findings.count, 0);
@@ -666,16 +645,13 @@ memory_that_two_things_fill_is_full_when_the_first_of_them_fills_it(void **state
     summary.memory.host.growth = earlier;
     look();
     assert_non_null(strstr(find("memory-growth-")->formula, "full in 2 h"));
-    findings_free(&findings);
     /* Beside a device, which is another memory, the host that is full sooner is told. */
     device.device = "cuda:0";
     look();
     assert_int_equal(findings.count, 2);
-    findings_free(&findings);
     summary.memory.host.growth.full_in_s = 90 * 360;
     look();
     assert_int_equal(findings.count, 1);
-    findings_free(&findings);
     summary.memory.host.growth = (struct memory_growth){.sure = false};
 }
 
@@ -703,21 +679,17 @@ static void growing_memory_names_the_op_that_keeps_what_it_grows_by(void **state
                            "; each step keeps 2 MiB in blocks of 2 MiB, and such "
                            "blocks are taken by aten::empty (`torch.zeros`, "));
     assert_string_equal(finding->ops[0], "aten::empty");
-    findings_free(&findings);
     device.kept_op_count = 2;
     look();
     assert_non_null(
         strstr(find("memory-growth-")->sentence, "others call it) or aten::mm"));
-    findings_free(&findings);
     device.kept_steps = 4; /* too few */
     look();
     assert_null(strstr(find("memory-growth-")->sentence, "aten::empty"));
-    findings_free(&findings);
     device.kept_steps = 20;
     device.kept_bytes_per_step = 4 * 1048576; /* more than memory grows by */
     look();
     assert_null(strstr(find("memory-growth-")->sentence, "aten::empty"));
-    findings_free(&findings);
     device.kept_bytes_per_step = 0.5 * 1048576; /* and a part of no weight */
     look();
     assert_int_equal(find("memory-growth-")->op_count, 0);
@@ -745,13 +717,11 @@ static void memory_that_is_full_within_the_hour_stands_before_all_else(void **st
     assert_ptr_equal(find("memory-growth-"), &findings.list[0]);
     assert_non_null(
         strstr(findings.list[0].sentence, "memory is full in 25 min, not before 50 s"));
-    findings_free(&findings);
     summary.steps.validation.count = 400; /* takes three times the training */
     summary.steps.validation.mean_ns = 300 * MS;
     look();
     assert_true(find("validation-share")->share > 1); /* in no step: as it is */
     assert_ptr_equal(find("memory-growth-"), &findings.list[0]);
-    findings_free(&findings);
     summary.steps.validation.count = 0;
     summary.memory.host.growth.full_in_s = 15000;
     look();
