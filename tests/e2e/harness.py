@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -97,6 +98,13 @@ class TrainglassTest(unittest.TestCase):
         self.state = self.folder / "state"
         self.port = free_port()
         self.addCleanup(self.stop_servers)
+
+    def needs_plain_library(self):
+        """A plain Python cannot host a library that has a sanitizer; which one to load."""
+        library = BUILD / "lib/libtrainglass.so"
+        if re.search(b"__[at]san_init", library.read_bytes()):
+            self.skipTest("a plain Python cannot host a library with a sanitizer")
+        return library
 
     def environment(self, **more):
         kept = {k: v for k, v in os.environ.items()

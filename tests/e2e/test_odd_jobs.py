@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from harness import BUILD, get, main, wait_for  # noqa: E402
+from harness import get, main, wait_for  # noqa: E402
 from test_analyze import analyze  # noqa: E402
 from test_http_live import HOSTILE, LiveTest  # noqa: E402
 from test_trace_doses import DOSES, Job  # noqa: E402
@@ -171,9 +171,7 @@ class ManyNames(JobTest):
     """A thousand ranges in each step, and no op: ranges are of all steps, whatever is drawn."""
 
     def job_of_a_thousand_names(self):
-        library = BUILD / "lib/libtrainglass.so"
-        if b"__asan_init" in library.read_bytes() or b"__tsan_init" in library.read_bytes():
-            self.skipTest("a plain Python cannot host a library with a sanitizer")
+        library = self.needs_plain_library()
         source = HOSTILE.replace("while True:", "names = [b'op %d' % i for i in range(1000)]\n"
                                                 "while True:")
         job = subprocess.Popen([sys.executable, "-c", source, str(library)],

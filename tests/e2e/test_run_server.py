@@ -101,6 +101,7 @@ class RunServerTest(TrainglassTest):
         self.assertEqual(ended.stdout, "")
 
     def test_the_command_finds_its_page_whatever_the_port_and_the_base_path(self):
+        self.needs_plain_library()
         code = "import trainglass; print(trainglass.url())"
         for port, flags in ((self.port, ()), (free_port(), ("--base-path", "/here"))):
             ended = self.trainglass("run", "--port", port, *flags, "--", sys.executable, "-c",
@@ -129,6 +130,7 @@ class RunServerTest(TrainglassTest):
         self.assertRegex(name, r"^job\.py [0-2]\d:[0-5]\d:[0-5]\d UTC$")
 
     def test_an_address_of_another_job_that_was_handed_on_is_not_taken_for_ones_own(self):
+        self.needs_plain_library()
         process, _ = self.waiting_run()
         other = self.folder / "other"
         other.mkdir()
@@ -176,9 +178,7 @@ class RunServerTest(TrainglassTest):
 
     def job(self, ending, steps=5):
         """A script of some steps and the lines `ending`, without PyTorch."""
-        library = BUILD / "lib/libtrainglass.so"
-        if b"__asan_init" in library.read_bytes() or b"__tsan_init" in library.read_bytes():
-            self.skipTest("a plain Python cannot host a library with a sanitizer")
+        self.needs_plain_library()
         script = self.folder / "job.py"
         script.write_text("import os, sys, trainglass\ntrainglass.attach()\n"
                           f"for _ in range({steps}): trainglass.step()\n" + ending)

@@ -89,6 +89,7 @@ class Selftest(TrainglassTest):
         self.assertIn("watched against bare, pair 3 of 3", ended.stderr)
 
     def test_updates_of_torch_are_steps_and_the_bare_run_holds_nothing_of_ours(self):
+        self.needs_plain_library()
         self.script("", "site/torch/__init__.py")
         self.script("", "site/torch/optim/__init__.py")
         self.script(TORCH, "site/torch/optim/optimizer.py")

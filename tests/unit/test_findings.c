@@ -216,9 +216,11 @@ static void a_relaxed_look_keeps_what_lies_little_below_its_threshold(void **sta
     look();
     assert_string_equal(find("data-loading")->id, "none");
     settings.relaxed = true;
+    findings_free(&findings);
     findings_find(&summary, &settings, &findings);
     assert_string_equal(find("data-loading")->id, "data-loading");
     set_phases(4.5 * MS, 63 * MS, 120 * MS, 8 * MS);
+    findings_free(&findings);
     findings_find(&summary, &settings, &findings);
     assert_string_equal(find("data-loading")->id, "none");
 }
@@ -738,6 +740,7 @@ static void thresholds_can_be_set_by_rule(void **state)
     findings_settings_init(&settings);
     assert_true(findings_settings_set(&settings, "data-loading", 0.005));
     assert_false(findings_settings_set(&settings, "no-such-rule", 1));
+    findings_free(&findings);
     findings_find(&summary, &settings, &findings);
     assert_string_equal(find("data-loading")->id, "data-loading");
 }
@@ -753,6 +756,7 @@ static void with_thresholds_of_0_nothing_is_told_that_costs_nothing(void **state
     findings_settings_init(&settings);
     for (uint32_t i = 0; findings_rule(i) != NULL; i++)
         assert_true(findings_settings_set(&settings, findings_rule(i)->id, 0));
+    findings_free(&findings);
     findings_find(&bare, &settings, &findings);
     for (uint32_t i = 0; i < findings.count; i++) {
         const struct finding *finding = &findings.list[i];
@@ -771,6 +775,7 @@ a_threshold_of_nothing_finds_no_watched_function_where_there_is_none(void **stat
 
     findings_settings_init(&settings);
     assert_true(findings_settings_set(&settings, "watched-function", 0));
+    findings_free(&findings);
     findings_find(&summary, &settings, &findings);
     assert_int_equal(findings.count, 0);
 }
