@@ -77,7 +77,7 @@ function measured_text(told, session, file) {
   if (told.reason && !known(told.measured_pct)) return told.reason;
   const [low, high] = told.ci95_pct ?? [null, null];
   const range = known(low) ? ` (${number(Math.max(0, low), 2)} to ${number(high, 2)} %)` : "";
-  const figure = `${number(told.measured_pct, 2)} %${range}`.replaceAll(" ", "\u00a0"); // one figure, on one line
+  const figure = `${number(Math.max(0, told.measured_pct), 2)} %${range}`.replaceAll(" ", "\u00a0"); // one figure, on one line
   if (told.state === "nothing_fits") return `${figure}; no operators fit the budget`;
   return is_measured(told) ? figure : `${figure}, measuring${steps_left(told.experiment_steps_needed)}`;
 }
