@@ -102,7 +102,9 @@ class WaitsTest(TraceTest):
         for cause, ms in live["idle_by_cause_ms"].items():
             self.assertAlmostEqual(ms, file["idle_by_cause_ms"][cause], delta=span_ms / 100)
             self.assertGreaterEqual(ms, 100 * self.IDLE.get(cause, 0), cause)
-        self.assertLess(live["idle_by_cause_ms"]["unknown"], 0.02 * live["idle_ms"])
+        # With a sanitizer work begins long after its launch has returned: that time is unknown.
+        most = 0.1 if self.has_sanitizer() else 0.02
+        self.assertLess(live["idle_by_cause_ms"]["unknown"], most * live["idle_ms"])
         # A collective of 2 ms that a kernel of 1 ms hides half of.
         for told in live, file:
             self.assertAlmostEqual(told["overlap_ms"], 100, delta=2)
