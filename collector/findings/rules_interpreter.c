@@ -27,8 +27,8 @@ static void describe(struct rule_context *context, struct finding *finding,
     finding->sentence = rule_print(
         context,
         "For %s of each step, in several of its phases, the training thread waits for "
-        "a "
-        "thread while another one of the process runs; thread %u (`%s`) was seen last",
+        "a thread while another one of the process runs; thread %u (`%s`) was seen "
+        "last",
         rule_ms(context, lock->sum_ns), between->runner, between->runner_name);
     finding->wrong_if =
         "The training waits for that thread's results, wherever it does.";

@@ -207,11 +207,11 @@ static void find_rates(const struct pick *pick, const struct memory_table *table
                      NS_PER_S;
 
     if (seconds > 0) {
-        double all = steps_per_sample(pick, table, range);
+        double scale = steps_per_sample(pick, table, range);
 
-        device->allocations_per_s = all * allocations / seconds;
-        device->frees_per_s = all * frees / seconds;
-        device->bytes_per_s = all * bytes / seconds;
+        device->allocations_per_s = scale * allocations / seconds;
+        device->frees_per_s = scale * frees / seconds;
+        device->bytes_per_s = scale * bytes / seconds;
     }
     if (pick->head->steps > 0 && steps > 0) {
         device->allocations_per_step = allocations / steps;
@@ -280,12 +280,12 @@ static void find_slope(const struct pick *pick, const struct memory_table *table
         to_ns = memory_at(table, range[1] - 1)->time_ns + 1;
     }
     /* Totals that lack the calls of bare steps grow by that much less. */
-    double all = table->partial ? steps_per_sample(pick, table, range) : 1;
+    double scale = table->partial ? steps_per_sample(pick, table, range) : 1;
 
     memory_envelopes_open(&envelopes, pick, from_ns, to_ns, false);
     for (uint32_t i = range[0]; i < range[1]; i++)
         memory_envelopes_add(&envelopes, memory_at(table, i)->time_ns,
-                             all * (double)memory_at(table, i)->allocated);
+                             scale * (double)memory_at(table, i)->allocated);
     /* A step needs its peak, not what is left behind it. */
     double peak = range[1] > range[0] ? (double)memory_at(table, range[1] - 1)->peak
                                       : device->allocated_bytes;

@@ -99,16 +99,16 @@ class TrainglassTest(unittest.TestCase):
         self.port = free_port()
         self.addCleanup(self.stop_servers)
 
-    library = BUILD / "lib/libtrainglass.so"
+    probe = BUILD / "lib/libtrainglass.so"
 
     def has_sanitizer(self):
-        return bool(re.search(b"__[at]san_init", self.library.read_bytes()))
+        return bool(re.search(b"__[at]san_init", self.probe.read_bytes()))
 
     def needs_plain_library(self):
         """A plain Python cannot host a library that has a sanitizer; which one to load."""
         if self.has_sanitizer():
             self.skipTest("a plain Python cannot host a library with a sanitizer")
-        return self.library
+        return self.probe
 
     def environment(self, **more):
         kept = {k: v for k, v in os.environ.items()

@@ -165,7 +165,8 @@ static void follow(double *mean_ns, double ns)
  * caches, the cheapest counts. */
 static void follow_carried(struct governor *governor, const struct governor_step *step)
 {
-    bool first = step->number % governor->options.block_steps == 0;
+    uint32_t length = governor->options.block_steps;
+    bool first = length > 1 && step->number % length == 0;
     double *phases_ns = &governor->phases_ns;
 
     if ((step->flags & RECORDING_PHASES) && !(first && *phases_ns > 0)) {

@@ -26,13 +26,13 @@ double governor_mean_step_ns(const struct governor *governor)
 }
 
 /* Real cost over the calibrated one, of steps that are `share` of all: on the safe side,
- * and `untold` until the experiment tells. */
+ * and `unmeasured` until the experiment tells. */
 static double factor_bound(const struct governor *governor,
                            const struct experiment_result *result, double share,
-                           double untold)
+                           double unmeasured)
 {
     if (!result->known || !(result->predicted_ns > 0))
-        return untold;
+        return unmeasured;
 
     double widths = result->pairs < FEW_PAIRS ? UNLIKELY_WIDTHS : 1;
     double low = (result->effect_ns - widths * (result->effect_ns - result->low_ns)) /
@@ -42,7 +42,7 @@ static double factor_bound(const struct governor *governor,
     bool wide =
         half_width > WIDE * governor->options.budget * governor_mean_step_ns(governor);
 
-    return max_of(FACTOR_MIN, wide ? min_of(high, max_of(untold, low)) : high);
+    return max_of(FACTOR_MIN, wide ? min_of(high, max_of(unmeasured, low)) : high);
 }
 
 static double ordinary_share(const struct governor *governor, unsigned rate)
