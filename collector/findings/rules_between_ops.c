@@ -16,7 +16,7 @@ struct asleep_part {
 /* Most of what was seen in forward or before it lies there. */
 static const char *forward_name(double ns, double before_ns)
 {
-    return 2 * before_ns > ns ? "no phase, before the forward pass" : "forward";
+    return 2 * before_ns > ns ? "the time before the forward pass" : "forward";
 }
 
 /* Claimed of both. */

@@ -44,7 +44,7 @@ code_before_the_forward_pass_is_told_by_whoever_knows_most_of_it(void **state)
     sleeps(EVENT_PHASES, 0.39, "hrtimer_nanosleep");
     assert_string_equal(
         find("thread-asleep")->title,
-        "The training thread sleeps in no phase, before the forward pass");
+        "The training thread sleeps in the time before the forward pass");
     assert_true(fabs(find("thread-asleep")->ns_per_step - 39 * MS) < 1);
     assert_int_equal(find("thread-asleep")->claims[0].part, PART_OTHER);
     assert_string_equal(find("between-steps")->id, "none");
