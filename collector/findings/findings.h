@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "query/bottlenecks_query.h"
+#include "query/what_if.h"
 
 /* Of one summary: of a rule of devices one for each of eight, and half of the others. */
 #define FINDINGS_MAX   80u
@@ -86,7 +87,7 @@ struct finding {
     bool urgent;
     bool open; /* it costs time now, and nobody knows how much: its price is 0 */
     bool from_elsewhere; /* another look found it: it owns nothing of this one */
-    double ns_per_step; /* recoverable; 0 where it is a risk and costs no time yet */
+    double ns_per_step;  /* recoverable; 0 where it is a risk and costs no time yet */
     double low_ns, high_ns; /* its interval; NaN where too few steps say nothing */
     double error_ns; /* half of the part of it that more steps make narrower; NaN */
     double takes_ns; /* what its evidence takes, per step; NaN: no more than the step */
@@ -109,7 +110,7 @@ struct finding {
     int64_t first_step, last_step; /* to be shown; NOT_KNOWN: no stretch */
     /* Whose trace shows it; NOT_KNOWN none. A rule sets it where not any long step does. */
     int64_t worst_step;
-    const char *ops[FINDING_OPS];  /* to be pinned */
+    const char *ops[FINDING_OPS]; /* to be pinned */
     uint32_t op_count;
 };
 
@@ -203,9 +204,8 @@ void findings_add_copy(struct findings *to, const struct finding *finding);
 void findings_settle(const struct bottlenecks_answer *summary,
                      struct findings *findings);
 
-/* How much of the wait for data a loader that is always ahead would end, per step: not what
- * it takes to take a batch over that is there. NaN unknown. */
-double findings_loading_saves(const struct bottlenecks_answer *summary);
+/* Of the data loader as it is configured, or as it is advised where it loads in the trainer. */
+struct loading_saves findings_loading_saves(const struct bottlenecks_answer *summary);
 
 /* What happens while a device idles for the cause. */
 enum claim_kind findings_kind_of(enum gpu_idle cause);

@@ -88,10 +88,13 @@ static bool sleeps_while_loading(const struct rule_context *context)
                (1 - STORAGE_BOUND) * context->train->phase_ns[EVENT_PHASE_DATA];
 }
 
-/* Pinned as advised, the thread that pins takes over. */
+/* Pinned as advised, the thread that pins takes over; a thread of a native program hands over
+ * a pointer. */
 static double taking_over_ns(const struct rule_context *context)
 {
-    return rule_has_device(context) ? 0 : loading_taking_ns(loading_tensors(context));
+    return rule_has_device(context) || context->summary->native
+               ? 0
+               : loading_taking_ns(loading_tensors(context));
 }
 
 /* How many workers the machine has cores for, beside the trainer, which may be none; those
@@ -433,15 +436,18 @@ static struct price price_of(const struct rule_context *context,
     return (struct price){ns, most, error, least, whole};
 }
 
-double findings_loading_saves(const struct bottlenecks_answer *summary)
+struct loading_saves findings_loading_saves(const struct bottlenecks_answer *summary)
 {
     const struct findings_settings settings = findings_configured();
     const struct rule_context context = {
         .summary = summary, .train = &summary->steps.train, .settings = &settings};
     struct loading loading = look_at(&context);
-    double unsaved = loading.waited - loading.data;
+    double unsaved = fmax(loading.waited - loading.data - loading.guess, 0);
+    double most = summary->steps.train.phase_ns[EVENT_PHASE_DATA] - unsaved;
+    double taking = loading.guess > 0 ? taking_over_ns(&context) : 0;
 
-    return summary->steps.train.phase_ns[EVENT_PHASE_DATA] - fmax(unsaved, 0);
+    return (struct loading_saves){.least_ns = most - TAKING_MOST * taking,
+                                  .most_ns = most - TAKING_LEAST * taking};
 }
 
 double rule_told_loading_ns(const struct rule_context *context)

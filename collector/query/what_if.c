@@ -12,18 +12,19 @@ static double busy_of(const struct gpu_device *device)
 }
 
 /* Of the wait; NaN where that is not known. */
-static double saves_of(double wait_ns, double saves_ns)
+static double part_of(double wait_ns, double saves_ns)
 {
     return saves_ns < wait_ns ? fmax(saves_ns, 0) : wait_ns;
 }
 
-bool what_if_data_hidden(const struct bottlenecks_answer *summary, double saves_ns,
-                         struct what_if *answer)
+bool what_if_data_hidden(const struct bottlenecks_answer *summary,
+                         struct loading_saves saves, struct what_if *answer)
 {
     const struct steps_summary *train = &summary->steps.train;
     double step = train->mean_ns;
-    double data = saves_of(train->phase_ns[EVENT_PHASE_DATA], saves_ns);
-    double low = step - data, won = data, error = train->computing_error_ns;
+    double data = part_of(train->phase_ns[EVENT_PHASE_DATA], saves.most_ns);
+    double won = part_of(train->phase_ns[EVENT_PHASE_DATA], saves.least_ns);
+    double low = step - data, error = train->computing_error_ns;
 
     if (!(data / step >= WHAT_IF_SHARE) || isnan(error))
         return false;
@@ -69,24 +70,24 @@ bool what_if_replayed(const struct bottlenecks_answer *summary,
 
 /* Replayed steps hide all of the wait. */
 static bool data_hidden_replayed(const struct bottlenecks_answer *summary,
-                                 double saves_ns, struct what_if *answer)
+                                 struct loading_saves saves, struct what_if *answer)
 {
     double step = summary->replay.step_ns;
 
     if (!what_if_replayed(summary, REPLAY_DATA_HIDDEN, answer))
         return false;
-    if (answer->low_ns < step - saves_ns) /* not where that is NaN */
-        answer->low_ns = step - saves_ns;
-    answer->high_ns = fmax(answer->high_ns, answer->low_ns);
-    return saves_ns >= WHAT_IF_SHARE * step || isnan(saves_ns);
+    /* fmax() takes the number where the other is NaN. */
+    answer->low_ns = fmax(answer->low_ns, step - saves.most_ns);
+    answer->high_ns = fmax(answer->high_ns, step - saves.least_ns);
+    return saves.most_ns >= WHAT_IF_SHARE * step || isnan(saves.most_ns);
 }
 
-bool what_if_told(const struct bottlenecks_answer *summary, double saves_ns,
+bool what_if_told(const struct bottlenecks_answer *summary, struct loading_saves saves,
                   enum replay_what_if what_if, struct what_if *answer)
 {
     if (what_if != REPLAY_DATA_HIDDEN)
         return what_if_replayed(summary, what_if, answer);
     return what_if_is_replayed(summary, what_if)
-               ? data_hidden_replayed(summary, saves_ns, answer)
-               : what_if_data_hidden(summary, saves_ns, answer);
+               ? data_hidden_replayed(summary, saves, answer)
+               : what_if_data_hidden(summary, saves, answer);
 }

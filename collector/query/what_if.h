@@ -9,8 +9,7 @@
  *     at most    the step without what its devices idled for data
  *
  * Where no device is known the host's chain is all there is, and the two are one. A batch that
- * is there must still be taken over: `saves_ns` of the wait for data is what loading may end
- * at most, per step; NaN all of it.
+ * is there must still be taken over: that part of the wait no loader ends.
  */
 #ifndef QUERY_WHAT_IF_H
 #define QUERY_WHAT_IF_H
@@ -18,6 +17,12 @@
 #include <stdbool.h>
 
 #include "query/bottlenecks_query.h"
+
+/* How much of the wait for data a loader that is always ahead would end, per step: between
+ * these two, as what it takes to take a ready batch over may be an estimate. NaN: all. */
+struct loading_saves {
+    double least_ns, most_ns;
+};
 
 struct what_if {
     double low_ns, high_ns; /* of the mean step, with the steps' own spread */
@@ -27,7 +32,7 @@ struct what_if {
 /* With data loading hidden. False where that says nothing: the wait is not known, is
  * less than WHAT_IF_SHARE of a step, or the steps are too few for an interval. */
 MUST_CHECK bool what_if_data_hidden(const struct bottlenecks_answer *summary,
-                                    double saves_ns, struct what_if *answer);
+                                    struct loading_saves saves, struct what_if *answer);
 
 /* Do replayed steps (aggregate/replay.h) tell it, who know what waited for what? Of data
  * loading not where no device worked: then the phases of all steps say the same, surer. */
@@ -39,8 +44,9 @@ MUST_CHECK bool what_if_replayed(const struct bottlenecks_answer *summary,
                                  enum replay_what_if what_if, struct what_if *answer);
 
 /* Whatever of both tells it. */
-MUST_CHECK bool what_if_told(const struct bottlenecks_answer *summary, double saves_ns,
-                             enum replay_what_if what_if, struct what_if *answer);
+MUST_CHECK bool what_if_told(const struct bottlenecks_answer *summary,
+                             struct loading_saves saves, enum replay_what_if what_if,
+                             struct what_if *answer);
 
 /* Less is not worth a sentence. */
 #define WHAT_IF_SHARE 0.05
