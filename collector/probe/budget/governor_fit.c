@@ -42,6 +42,8 @@ static double factor_bound(const struct governor *governor,
     bool wide =
         half_width > WIDE * governor->options.budget * governor_mean_step_ns(governor);
 
+    /* Looked at after every pair, a wide interval is far off now and then. */
+    low = min_of(low, GOVERNOR_COST_MAX);
     return max_of(FACTOR_MIN, wide ? min_of(high, max_of(unmeasured, low)) : high);
 }
 
