@@ -15,6 +15,7 @@ enum job_kind {
     JOB_STALLS,      /* 2 % of the steps stall, Pareto with infinite variance */
     JOB_PARETO,      /* every step Pareto, infinite variance */
     JOB_BIMODAL,     /* 30 % of the steps take 1.6 times as long */
+    JOB_PERIOD_2,    /* every second step waits for its data */
     JOB_PERIOD_4,    /* accumulation: every 4th step takes twice as long */
     JOB_PERIOD_50,   /* logging: every 50th step takes 3 times as long */
     JOB_PERIOD_100,  /* validation: every 100th step takes 10 times as long */
@@ -85,6 +86,9 @@ static inline double job_relative(struct job *job, uint64_t number)
         return pow(job_uniform(job), -1 / 1.5);
     case JOB_BIMODAL:
         return noise * (job_uniform(job) < 0.3 ? 1.6 : 1);
+    case JOB_PERIOD_2:
+        return 1 + (job_uniform(job) < 0.1 ? 0.5 : 0.1) * job_normal(job) +
+               (number % 2 == 0 ? 1.7 : 0);
     case JOB_PERIOD_4:
         return noise * (number % 4 == 3 ? 2 : 1);
     case JOB_PERIOD_50:

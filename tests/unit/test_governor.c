@@ -339,6 +339,28 @@ static void what_ordinary_steps_carry_yields_to_the_budget(void **state)
     }
 }
 
+/* What steps carry costs a tenth of what they may: no noise makes it look dear for long. */
+static void noise_takes_no_phases_from_steps_that_can_afford_them(void **state)
+{
+    (void)state;
+    double lost = 0, steps = 0;
+
+    for (unsigned kind = 0; kind < JOB_KINDS; kind++)
+        for (unsigned i = 0; i < 20; i++) {
+            struct run run = {.job = {.kind = (enum job_kind)kind, .random = i},
+                              .step_ns = JOB_STEP_NS,
+                              .detail_ns = 0.02 * JOB_STEP_NS,
+                              .factor = 1,
+                              .phases_ns = 0.0005 * JOB_STEP_NS};
+
+            run_open(&run, 0.01);
+            run_steps(&run, 10000);
+            lost += run.steps - run.phases - run.control;
+            steps += run.steps;
+        }
+    assert_true(lost < 0.001 * steps);
+}
+
 static void steps_that_become_longer_get_their_phases_back(void **state)
 {
     (void)state;
@@ -751,6 +773,7 @@ int main(void)
         cmocka_unit_test(without_a_budget_nothing_is_recorded),
         cmocka_unit_test(when_nothing_fits_it_says_so_and_records_nothing),
         cmocka_unit_test(what_ordinary_steps_carry_yields_to_the_budget),
+        cmocka_unit_test(noise_takes_no_phases_from_steps_that_can_afford_them),
         cmocka_unit_test(steps_that_become_longer_get_their_phases_back),
         cmocka_unit_test(a_hundred_steps_are_enough_for_a_first_interval),
         cmocka_unit_test(the_figure_that_is_shown_agrees_with_the_truth),

@@ -53,7 +53,8 @@ static double ordinary_share(const struct governor *governor, unsigned rate)
            draw_recorded_share(governor->block, rate);
 }
 
-/* Upper bound of what an ordinary step costs that carries `flags`. */
+/* Upper bound of what one ordinary step costs that carries `flags`: its interval is judged
+ * as that of all steps, however few of them are ordinary. */
 static double ordinary_bound_ns(const struct governor *governor, uint32_t flags)
 {
     bool memory = (flags & RECORDING_MEMORY) != 0;
@@ -63,10 +64,8 @@ static double ordinary_bound_ns(const struct governor *governor, uint32_t flags)
     if (flags == 0)
         return 0;
     if (flags == governor->ordinary_flags && governor->ordinary.result.known)
-        factor =
-            max_of(TIMED_SHARE, factor_bound(governor, &governor->ordinary.result,
-                                             ordinary_share(governor, governor->rate),
-                                             ORDINARY_SAFETY));
+        factor = max_of(TIMED_SHARE, factor_bound(governor, &governor->ordinary.result,
+                                                  1, ORDINARY_SAFETY));
     return ns * (factor > 0 ? factor : ORDINARY_SAFETY);
 }
 
@@ -91,8 +90,7 @@ static void ordinary_set(struct governor *governor, uint32_t flags)
 
     if (flags < governor->ordinary_flags && governor->ordinary.result.known)
         governor->left_factor[memory] =
-            factor_bound(governor, &governor->ordinary.result,
-                         ordinary_share(governor, governor->rate), ORDINARY_SAFETY);
+            factor_bound(governor, &governor->ordinary.result, 1, ORDINARY_SAFETY);
     governor->ordinary_flags = flags;
     governor->ordinary_block = governor->block;
     cost_forget(&governor->ordinary);
