@@ -138,6 +138,8 @@ test("at 640 px no figure of the summary touches the next, and no column of the 
 }));
 
 test("no column of the GPU's ops is cut at any width, and a kernel's launch stays in its row", () => visit("live", { width: 1440, height: 900 }, async (page) => {
+  await page.locator("#tab-cuda[aria-selected=true]").waitFor(); // until the device is known, ops are the CPU's
+  await drawn(page);
   await page.locator("#op-table .op-name").first().click();
   await page.locator("#op-table .launch:visible").waitFor();
   for (const width of [1440, 1200, 960, 820, 640, 390]) {
