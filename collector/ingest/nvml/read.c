@@ -313,6 +313,7 @@ static void read_sample(struct look *look)
     sample->memory_busy_share = known ? (float)used.memory / 100 : NAN;
     known = nvml->energy_mj != NULL && ok(look, nvml->energy_mj(look->handle, &energy));
     sample->energy_j = known ? (double)energy / 1e3 : UNKNOWN;
+    sample->monotonic_ns = now_ns(); /* a counter by another's time is no power */
     sample->slowed_known =
         nvml->slowed != NULL && ok(look, nvml->slowed(look->handle, &slowed));
     sample->slowed = sample->slowed_known ? (uint32_t)slowed : 0;
@@ -342,7 +343,6 @@ static void read_device(struct nvml_reader *reader, struct look *look)
     device->pcie_width = ask(look, nvml->pcie_width, 1);
     device->ecc_corrected = read_ecc(look, NVML_CORRECTED);
     device->ecc_uncorrected = read_ecc(look, NVML_UNCORRECTED);
-    device->sample.monotonic_ns = now_ns();
     device->reason[0] = '\0';
     if (look->lost != 0)
         (void)snprintf(device->reason, sizeof(device->reason), "%s",
