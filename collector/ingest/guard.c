@@ -36,12 +36,24 @@ bool guard_install(void)
     return sigaction(SIGBUS, &now, NULL) == 0;
 }
 
+/* TSan calls handlers with every signal blocked, whatever SA_NODEFER says: left by a jump,
+ * the next fault would find this one blocked, and the kernel kills for that. */
+static void unblock(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGBUS);
+    (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 bool guard_run(guard_reader *read, void *user)
 {
     sigjmp_buf here;
 
     if (sigsetjmp(here, 0) != 0) {
         landing = NULL;
+        unblock();
         return false;
     }
     landing = &here;

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -375,6 +377,30 @@ static void an_ended_job_is_read_when_somebody_asks_for_it(void **state)
         answer_free(&answer.head);
     }
     assert_int_equal(steps, 50);
+}
+
+static void touch(void *bytes)
+{
+    (void)*(volatile char *)bytes;
+}
+
+static void one_thread_survives_faults_again_and_again(void **state)
+{
+    (void)state;
+    FILE *file = tmpfile();
+
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), 4096), 0);
+    void *bytes = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fileno(file), 0);
+
+    assert_ptr_not_equal(bytes, MAP_FAILED);
+    assert_true(guard_install()); /* cmocka has put a handler of its own in place */
+    assert_true(guard_run(touch, bytes));
+    assert_int_equal(ftruncate(fileno(file), 0), 0);
+    for (int i = 0; i < 3; i++)
+        assert_false(guard_run(touch, bytes));
+    munmap(bytes, 4096);
+    (void)fclose(file);
 }
 
 static void a_segment_that_shrinks_is_lost_with_its_reason(void **state)
@@ -1176,6 +1202,7 @@ int main(void)
             a_job_found_dead_has_crashed_unless_it_said_goodbye, begin, end),
         cmocka_unit_test_setup_teardown(an_ended_job_is_read_when_somebody_asks_for_it,
                                         begin, end),
+        cmocka_unit_test(one_thread_survives_faults_again_and_again),
         cmocka_unit_test_setup_teardown(a_segment_that_shrinks_is_lost_with_its_reason,
                                         begin, end),
         cmocka_unit_test_setup_teardown(
