@@ -12,7 +12,7 @@ reads, without a thought for speed. What both must agree on:
 - Steps are ProfilerStep ranges of the training thread, each once, but for a last one in
   which no op begins; else what ends with an update of the optimizer.
 - Device time: each instant once, work cut where the next of its stream begins.
-- A gap between two pieces of work has one cause: collector/aggregate/gpu.h.
+- A gap between two pieces of work has one cause: collector/aggregate/gpu_state.h.
 
     python3 tests/trace_reference.py FILE     prints what it found
 """

@@ -166,23 +166,6 @@ void gpu_fold_step(struct gpu *gpu, const struct event *event)
         keep_step(gpu, start, end);
 }
 
-uint64_t gpu_step_after(const struct gpu *gpu, int64_t since_ns)
-{
-    uint64_t low = 0, high = gpu->step_count;
-
-    if (gpu->step_count > gpu->step_capacity)
-        low = gpu->step_count - gpu->step_capacity;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-
-        if (gpu->steps[middle % gpu->step_capacity].end_ns > since_ns)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
 uint64_t gpu_lose(struct gpu *gpu, int64_t since_ns, int64_t until_ns)
 {
     uint64_t first = gpu_step_after(gpu, since_ns), i = first;

@@ -4,6 +4,23 @@
 
 #include "aggregate/sum.h"
 
+void gpu_cell_add(struct gpu_cell *to, const struct gpu_cell *from)
+{
+    for (uint32_t i = 0; i < GPU_USES; i++)
+        to->use_ns[i] = sum_ns(to->use_ns[i], from->use_ns[i]);
+    for (uint32_t i = 0; i < GPU_IDLES; i++)
+        to->idle_ns[i] = sum_ns(to->idle_ns[i], from->idle_ns[i]);
+    to->overlap_ns = sum_ns(to->overlap_ns, from->overlap_ns);
+    to->queued_ns = sum_ns(to->queued_ns, from->queued_ns);
+}
+
+void gpu_cell_add_ns(struct gpu_cell *cell, size_t place, int64_t ns)
+{
+    int64_t *sum = (int64_t *)(void *)((char *)cell + place);
+
+    *sum = sum_ns(*sum, ns);
+}
+
 static int64_t shorter(int64_t a, int64_t b)
 {
     return a < b ? a : b;

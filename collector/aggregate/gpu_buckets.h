@@ -3,7 +3,7 @@
 #ifndef AGGREGATE_GPU_BUCKETS_H
 #define AGGREGATE_GPU_BUCKETS_H
 
-#include "aggregate/gpu.h"
+#include "aggregate/gpu_state.h"
 
 /* Bucket i is [gpu->from_ns + i * width_ns, gpu->from_ns + (i + 1) * width_ns). */
 struct gpu_buckets {
@@ -11,6 +11,11 @@ struct gpu_buckets {
     const struct gpu_cell *cells; /* of the table; bucket i at i % count */
     int64_t count;
 };
+
+void gpu_cell_add(struct gpu_cell *to, const struct gpu_cell *from);
+
+/* To one of a cell's sums, by its place in it: offsetof. */
+void gpu_cell_add_ns(struct gpu_cell *cell, size_t place, int64_t ns);
 
 /* Adds the span to the sum at `place` of gpu_cell in each bucket that it lies in. */
 void gpu_buckets_add(struct gpu *gpu, struct gpu_table *table, size_t place,

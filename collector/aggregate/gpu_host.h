@@ -2,7 +2,7 @@
 #ifndef AGGREGATE_GPU_HOST_H
 #define AGGREGATE_GPU_HOST_H
 
-#include "aggregate/gpu.h"
+#include "aggregate/gpu_state.h"
 
 /* What a name says. */
 #define GPU_NAME_KNOWN         128u
@@ -29,9 +29,6 @@ void gpu_host_add(struct gpu *gpu, enum gpu_host kind, int64_t start_ns,
 /* What came joins what is known; what ended before every cursor is forgotten. */
 void gpu_host_settle(struct gpu *gpu);
 void gpu_host_forget(struct gpu *gpu, int64_t before_ns);
-
-/* Gaps up to `until_ns`, with what is known of the host by now. */
-void gpu_settle_all(struct gpu *gpu, int64_t until_ns);
 
 /* A call that launches work. */
 void gpu_launch_add(struct gpu *gpu, const struct gpu_launch *launch);

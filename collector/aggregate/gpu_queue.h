@@ -6,7 +6,7 @@
 #ifndef AGGREGATE_GPU_QUEUE_H
 #define AGGREGATE_GPU_QUEUE_H
 
-#include "aggregate/gpu.h"
+#include "aggregate/gpu_state.h"
 
 /* The items behind the gap, by their starts; none at the end of the span. */
 struct gpu_ahead {

@@ -1,31 +1,14 @@
-/* Where the time of each device goes: what gpu.c took in, settled into sums. */
+#include "aggregate/gpu_time.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregate/gpu.h"
 #include "aggregate/gpu_buckets.h"
 #include "aggregate/gpu_host.h"
 #include "aggregate/gpu_queue.h"
 #include "aggregate/sum.h"
 
 /* ---- where time goes ------------------------------------------------------------------ */
-
-void gpu_cell_add(struct gpu_cell *to, const struct gpu_cell *from)
-{
-    for (uint32_t i = 0; i < GPU_USES; i++)
-        to->use_ns[i] = sum_ns(to->use_ns[i], from->use_ns[i]);
-    for (uint32_t i = 0; i < GPU_IDLES; i++)
-        to->idle_ns[i] = sum_ns(to->idle_ns[i], from->idle_ns[i]);
-    to->overlap_ns = sum_ns(to->overlap_ns, from->overlap_ns);
-    to->queued_ns = sum_ns(to->queued_ns, from->queued_ns);
-}
-
-void gpu_cell_add_ns(struct gpu_cell *cell, size_t place, int64_t ns)
-{
-    int64_t *sum = (int64_t *)(void *)((char *)cell + place);
-
-    *sum = sum_ns(*sum, ns);
-}
 
 int64_t gpu_busy_ns(const struct gpu_cell *cell)
 {
@@ -53,6 +36,23 @@ static int64_t shorter(int64_t a, int64_t b)
 static int64_t longer(int64_t a, int64_t b)
 {
     return a > b ? a : b;
+}
+
+uint64_t gpu_step_after(const struct gpu *gpu, int64_t since_ns)
+{
+    uint64_t low = 0, high = gpu->step_count;
+
+    if (gpu->step_count > gpu->step_capacity)
+        low = gpu->step_count - gpu->step_capacity;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (gpu->steps[middle % gpu->step_capacity].end_ns > since_ns)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
 }
 
 uint64_t gpu_oldest_step(const struct gpu *gpu)

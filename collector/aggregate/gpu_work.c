@@ -1,6 +1,6 @@
 #include "aggregate/gpu_work.h"
 
-#include "aggregate/gpu.h"
+#include "aggregate/gpu_state.h"
 #include "aggregate/sum.h"
 
 static void add_moves(struct gpu_moves *moves, const struct gpu_item *item, bool trains)
