@@ -15,12 +15,13 @@
  * No data is no error: 0, empty lists, and the reason in head.reason.
  *
  * Units: ns and bytes. Stamps are ns since the session's zero. A double that is not
- * known is NaN, an integer that is not known is NOT_KNOWN; never 0. Shares are
+ * known is UNKNOWN, a NaN, an integer that is not known is NOT_KNOWN; never 0. Shares are
  * fractions of 1.
  */
 #ifndef QUERY_ANSWER_H
 #define QUERY_ANSWER_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,6 +30,7 @@
 
 struct store;
 
+#define UNKNOWN    ((double)NAN)
 #define NOT_KNOWN  INT64_MIN
 #define SELECT_ANY (-1)
 

@@ -1,8 +1,5 @@
-#include "query/between_ops.h"
 
-#include <math.h>
 
-#include "query/numbers.h"
 #include "query/parts.h"
 
 /* Of fewer the interval says nothing: 4 s of steps that are all recorded. */
@@ -26,7 +23,8 @@ static const char *place_of(struct answer *head, const struct process_place *pla
 struct look_sums {
     uint32_t looks;
     double sums[SERIES_CHANNELS];
-    struct numbers_series means[SERIES_CHANNELS]; /* neighbours that are alike count less */
+    struct numbers_series
+        means[SERIES_CHANNELS]; /* neighbours that are alike count less */
 };
 
 static void sum_looks(const struct series *series, const struct answer_window *window,
@@ -57,7 +55,7 @@ static struct between_ops_share share_of(const struct look_sums *sums, uint32_t 
     const struct numbers_series *mean = &sums->means[channel];
 
     if (sums->looks < LOOKS_NEEDED || mean->count < BUCKETS_NEEDED)
-        return (struct between_ops_share){(double)NAN, (double)NAN};
+        return (struct between_ops_share){UNKNOWN, UNKNOWN};
     return (struct between_ops_share){sums->sums[channel] / sums->looks,
                                       numbers_series_error(mean, mean->count)};
 }

@@ -1,12 +1,9 @@
 #include "query/bottlenecks_query.h"
 
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
-#include "query/ops_sums.h"
-#include "query/parts.h"
-#include "query/pick.h"
+#include "query/ops_inside.h"
 #include "wire/facts.h"
 
 /* The same head for a part, with an arena of its own. */
@@ -105,7 +102,7 @@ int bottlenecks_query(struct store *store, const struct selection *selection,
 {
     struct pick pick;
 
-    *answer = (struct bottlenecks_answer){.dataloader_share = (double)NAN};
+    *answer = (struct bottlenecks_answer){.dataloader_share = UNKNOWN};
     if (request->k > OPS_K_MAX)
         return -EINVAL;
     int error = pick_begin(&pick, store, selection, &answer->head);

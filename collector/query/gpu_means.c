@@ -2,13 +2,10 @@
  * (drawn.h), as a recorded one does in the tables of ops: the first, slow steps were all
  * recorded, of later ones perhaps every 20th. One that was recorded on demand stands for
  * itself. The time between the steps is no part of any. */
-#include "query/gpu_means.h"
-
 #include <errno.h>
-#include <math.h>
 
 #include "query/drawn.h"
-#include "query/warm_up.h"
+#include "query/parts.h"
 
 /* While steps are listed, or summed, in their order. */
 struct walk {
@@ -56,9 +53,9 @@ static double data_ns(const struct steps *steps, int64_t start_ns, uint32_t *at,
         if (step->start_ns >= start_ns)
             return step->start_ns == start_ns && step->known >> EVENT_PHASE_DATA & 1
                        ? (double)step->phase_ns[EVENT_PHASE_DATA]
-                       : (double)NAN;
+                       : UNKNOWN;
     }
-    return (double)NAN;
+    return UNKNOWN;
 }
 
 /* The sum of all weights; 0: of no step the work is known. */
@@ -107,7 +104,7 @@ static double mean_step_ns(const struct pick *pick)
     double sum = 0, trained = 0;
 
     if (first == 0 && steps->count > steps_remembered(steps))
-        return (double)NAN;
+        return UNKNOWN;
     for (uint32_t i = usual; i < first + count; i++) {
         const struct step *step = steps_at(steps, i);
 
@@ -116,7 +113,7 @@ static double mean_step_ns(const struct pick *pick)
         sum += (double)step->duration_ns;
         trained++;
     }
-    return sum / (trained > 0 ? trained : (double)NAN);
+    return sum / (trained > 0 ? trained : UNKNOWN);
 }
 
 static void scale(double *ns, uint32_t count, double sum, double most)
@@ -151,8 +148,10 @@ const char *gpu_why_unknown(const struct process *process)
         return "the GPU work of the newest steps has not come yet: CUPTI tells it when "
                "what runs beside it is done";
     if (process->capabilities[WIRE_SOURCE_CUPTI].lost > 0)
-        return "of no step of this window all GPU work is known: some was lost, because "
-               "launches came faster than they can be told, or another profiler took it";
+        return "of no step of this window all GPU work is known: some was lost, "
+               "because "
+               "launches came faster than they can be told, or another profiler took "
+               "it";
     if (process->device.given_up > 0)
         return "of no step of this window all GPU work is known: it was not told "
                "before the process ended, or before too much waited for it";
@@ -166,7 +165,7 @@ int gpu_means(const struct pick *pick, const struct gpu_table *table,
     uint64_t oldest = gpu_oldest_step(gpu);
     struct walk walk = {gpu, table, oldest};
     struct drawing drawing;
-    double sum = (double)NAN;
+    double sum = UNKNOWN;
 
     if (!drawing_weigh(&drawing, pick, is_known, &walk)) {
         drawing_free(&drawing);
@@ -176,11 +175,11 @@ int gpu_means(const struct pick *pick, const struct gpu_table *table,
     sum = sum_steps(&drawing, &walk, pick, device);
     drawing_free(&drawing);
     for (uint32_t i = 0; i < GPU_USES; i++)
-        device->use_ns[i] /= sum > 0 ? sum : (double)NAN;
+        device->use_ns[i] /= sum > 0 ? sum : UNKNOWN;
     for (uint32_t i = 0; i < GPU_IDLES; i++)
-        device->idle_ns[i] /= sum > 0 ? sum : (double)NAN;
-    device->queued_ns /= sum > 0 ? sum : (double)NAN;
-    device->data_ns /= sum > 0 ? sum : (double)NAN;
+        device->idle_ns[i] /= sum > 0 ? sum : UNKNOWN;
+    device->queued_ns /= sum > 0 ? sum : UNKNOWN;
+    device->data_ns /= sum > 0 ? sum : UNKNOWN;
     fit_into_step(mean_step_ns(pick), device);
     if (device->known_steps > 0)
         return 0;
@@ -190,5 +189,81 @@ int gpu_means(const struct pick *pick, const struct gpu_table *table,
               "instant on: where recording began, the device was still busy with what "
               "had been launched before. Level kernels records every step"
             : gpu_why_unknown(pick->process);
+    return 0;
+}
+
+/* ---- whether it computes longer and longer for the same steps ---------------------- */
+
+/* Fewer tell no trend from noise; of more the newest are looked at. */
+#define STEPS_LEAST 64u
+#define STEPS_MOST  2048u
+
+/* Of the first level: less is no trend worth a name, as for steps. */
+#define DRIFT_LEAST 0.1
+
+/* Compute of steps in the range in which the device computed at all, newest first. */
+static uint32_t collect(const struct gpu *gpu, const struct gpu_table *table,
+                        const int64_t range[2], double *values)
+{
+    uint32_t count = 0;
+
+    for (uint64_t i = 0; i < gpu->step_count && i < gpu->step_capacity; i++) {
+        uint64_t step = gpu->step_count - 1 - i, at = step % gpu->step_capacity;
+        int64_t compute = table->steps[at].use_ns[GPU_COMPUTE];
+
+        if (count == STEPS_MOST || gpu->steps[at].end_ns < range[0])
+            break;
+        if (gpu->steps[at].start_ns >= range[0] && gpu->steps[at].end_ns <= range[1] &&
+            compute > 0 && gpu_knows_step(gpu, table, step))
+            values[count++] = (double)compute;
+    }
+    return count;
+}
+
+/* The first level and the last of `values`, newest first; left as they are without a
+ * trend. */
+static void look_at(double *values, uint32_t count, struct gpu_device *device)
+{
+    double times[NUMBERS_SLOPE_MAX], levels[NUMBERS_SLOPE_MAX];
+    uint32_t points =
+        count < 4 * NUMBERS_SLOPE_MAX ? count / 4 : (uint32_t)NUMBERS_SLOPE_MAX;
+    int sure = 0;
+
+    /* Medians of neighbours; the newest come first in `values`, last in `levels`. */
+    for (uint32_t p = 0; p < points; p++) {
+        uint32_t from = (uint32_t)((uint64_t)count * p / points);
+        uint32_t to = (uint32_t)((uint64_t)count * (p + 1) / points);
+
+        numbers_sort(values + from, to - from);
+        levels[points - 1 - p] = numbers_quantile(values + from, to - from, 0.5);
+        times[p] = p;
+    }
+    double rise = numbers_slope(times, levels, points, &sure) * points;
+
+    if (!sure || !(rise > 0) || !numbers_rises(levels, points, DRIFT_LEAST / 4))
+        return;
+    numbers_sort(values, count);
+    double first = numbers_quantile(values, count, 0.5) - rise / 2;
+
+    if (!(first > 0) || rise < DRIFT_LEAST * first)
+        return;
+    device->compute_first_ns = first;
+    device->compute_last_ns = first + rise;
+}
+
+int gpu_drift(struct arena *arena, const struct gpu *gpu, const struct gpu_table *table,
+              const int64_t range[2], struct gpu_device *device)
+{
+    device->compute_first_ns = device->compute_last_ns = UNKNOWN;
+    if (gpu->step_count < STEPS_LEAST)
+        return 0;
+    double *values = arena_new(arena, STEPS_MOST, sizeof(*values));
+
+    if (values == NULL)
+        return -ENOMEM;
+    uint32_t count = collect(gpu, table, range, values);
+
+    if (count >= STEPS_LEAST)
+        look_at(values, count, device);
     return 0;
 }

@@ -1,16 +1,12 @@
 #include "query/gpu_query.h"
 
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
 #include "aggregate/gpu_buckets.h"
 #include "aggregate/histogram.h"
 #include "aggregate/sum.h"
-#include "query/gpu_drift.h"
-#include "query/gpu_means.h"
 #include "query/parts.h"
-#include "query/pick.h"
 #include "wire/facts.h"
 
 #define POINTS_DEFAULT 600u
@@ -143,7 +139,7 @@ static int fill_copies(const struct pick *pick, const struct gpu_work *work,
                 .step_ns = (double)from->step_ns,
                 .bytes_per_s = from->ns > 0 && from->unsized == 0
                                    ? (double)from->bytes * 1e9 / (double)from->ns
-                                   : (double)NAN};
+                                   : UNKNOWN};
         }
     return 0;
 }
@@ -181,7 +177,7 @@ static int fill_run(const struct pick *pick, const struct gpu_table *table,
     double busy = (double)gpu_busy_ns(&table->run);
     double span = busy + (double)gpu_idle_ns(&table->run);
     double streams = (double)work->other_streams.busy_ns;
-    double n = work->delays > 0 ? (double)work->delays : (double)NAN;
+    double n = work->delays > 0 ? (double)work->delays : UNKNOWN;
 
     for (uint32_t i = 0; i < work->stream_count; i++)
         streams += (double)work->streams[i].busy_ns;
@@ -198,10 +194,10 @@ static int fill_run(const struct pick *pick, const struct gpu_table *table,
         .delay_p50_ns = histogram_quantile(work->delay_cells, work->delays, 0.50),
         .delay_p95_ns = histogram_quantile(work->delay_cells, work->delays, 0.95),
         .delay_p99_ns = histogram_quantile(work->delay_cells, work->delays, 0.99),
-        .delay_max_ns = work->delays > 0 ? (double)work->delay_max_ns : (double)NAN,
+        .delay_max_ns = work->delays > 0 ? (double)work->delay_max_ns : UNKNOWN,
         .queue_depth =
-            work->delays > 0 && span > 0 ? (double)work->delay_ns / span : (double)NAN,
-        .streams_busy = busy > 0 ? streams / busy : (double)NAN};
+            work->delays > 0 && span > 0 ? (double)work->delay_ns / span : UNKNOWN,
+        .streams_busy = busy > 0 ? streams / busy : UNKNOWN};
     int error = fill_copies(pick, work, run);
 
     return error != 0 ? error : fill_streams(pick, work, run);
@@ -211,7 +207,7 @@ static int fill_run(const struct pick *pick, const struct gpu_table *table,
 static void fill_sums(const struct gpu_cell *sum, struct gpu_device *device)
 {
     double busy = (double)gpu_busy_ns(sum), span = busy + (double)gpu_idle_ns(sum);
-    double known = span > 0 ? 0 : (double)NAN;
+    double known = span > 0 ? 0 : UNKNOWN;
 
     device->busy_ns = known + busy;
     device->span_ns = known + span;

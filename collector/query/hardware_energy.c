@@ -1,6 +1,5 @@
-#include <math.h>
 
-#include "query/hardware_stretch.h"
+#include "query/hardware_inside.h"
 
 /* What is further apart says nothing of the power between. */
 #define NEAR_NS HARDWARE_CURRENT_NS
@@ -89,7 +88,7 @@ static double energy_between(const struct hardware_sample *from,
         to->energy_j >= from->energy_j)
         return to->energy_j - from->energy_j;
     if (length_ns > NEAR_NS)
-        return (double)NAN;
+        return UNKNOWN;
     return ((double)from->power_w + (double)to->power_w) / 2 * (double)length_ns / 1e9;
 }
 

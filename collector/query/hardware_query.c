@@ -1,16 +1,11 @@
 #include "query/hardware_query.h"
 
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
-#include "query/hardware_stretch.h"
-#include "query/hardware_whose.h"
+#include "query/hardware_inside.h"
 #include "query/parts.h"
-#include "query/pick.h"
 #include "wire/clock.h"
-
-#define UNKNOWN ((double)NAN)
 
 /* Idle clocks and clocks that somebody chose cost no speed that could be had. The board
  * slows down by heat or by power: which of them is told by a second bit, or not at all. */

@@ -1,9 +1,7 @@
-#include "query/hardware_whose.h"
-
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "query/hardware_inside.h"
 #include "query/parts.h"
 #include "wire/clock.h"
 #include "wire/facts.h"
@@ -105,7 +103,7 @@ double whose_else(const struct pick *pick, const char *device, double own_bytes)
             return others < 0 ? 0 : others; /* what one of both told a second ago */
         }
     }
-    return (double)NAN;
+    return UNKNOWN;
 }
 
 static bool is_ours(const struct session *session, uint32_t pid)

@@ -1,7 +1,6 @@
 #include "query/host_query.h"
 
 #include <errno.h>
-#include <math.h>
 
 #include "query/pick.h"
 
@@ -11,7 +10,7 @@ static void fill_point(const struct host_sample *from, struct host_point *to)
                               .cpu_share = (double)from->cpu_share,
                               .steal_share = (double)from->steal_share,
                               .iowait_share = (double)from->iowait_share,
-                              .job_cpu = (double)NAN,
+                              .job_cpu = UNKNOWN,
                               .disk_read_bytes_per_s = (double)from->disk_read,
                               .disk_write_bytes_per_s = (double)from->disk_write,
                               .net_receive_bytes_per_s = (double)from->net_receive,
@@ -22,7 +21,7 @@ static void fill_point(const struct host_sample *from, struct host_point *to)
 
 static void forget_point(struct host_point *point)
 {
-    const double unknown = (double)NAN;
+    const double unknown = UNKNOWN;
 
     *point = (struct host_point){.cpu_share = unknown,
                                  .steal_share = unknown,
@@ -89,7 +88,7 @@ static int list_processes(const struct pick *pick, struct host_answer *answer)
                                   .cpu_share = process->cpu_share,
                                   .rss_bytes = process->rss_bytes};
     }
-    answer->now.job_cpu = answer->process_count > 0 ? cores : (double)NAN;
+    answer->now.job_cpu = answer->process_count > 0 ? cores : UNKNOWN;
     sort_busiest(answer);
     return 0;
 }
@@ -110,7 +109,7 @@ int host_query(struct store *store, const struct selection *selection,
     forget_point(&answer->now);
     if (answer->head.from_file) {
         answer->head.reason = "a trace file says nothing of its machine";
-        answer->cpu_limit = answer->memory_limit_bytes = (double)NAN;
+        answer->cpu_limit = answer->memory_limit_bytes = UNKNOWN;
         pick_end(&pick);
         return 0;
     }

@@ -1,9 +1,7 @@
-#include "query/launched.h"
-
-#include <math.h>
 #include <stdlib.h>
 
 #include "aggregate/history.h"
+#include "query/replay_inside.h"
 #include "query/replay_query.h"
 
 /* Calls of all picks, 12 MB, and stretches of phases in one: a step with more is left out. */
@@ -162,8 +160,8 @@ static void take_work(struct looking *looking, const struct event *event)
     if ((kind != EVENT_KERNEL && kind != EVENT_MEMCPY && kind != EVENT_MEMSET) ||
         event->aux == 0)
         return;
-    struct call *call = bsearch(&key, looking->calls, looking->call_count, sizeof(key),
-                                by_correlation);
+    struct call *call =
+        bsearch(&key, looking->calls, looking->call_count, sizeof(key), by_correlation);
 
     if (call == NULL)
         return;
@@ -251,13 +249,13 @@ void launched_mean(const struct trace_process *process,
             double host = phase < EVENT_PHASES ? picks[i].row->phase_ns[phase]
                                                : picks[i].row->other_ns;
 
-            sums[phase] += isnan(host) ? (double)NAN
-                                       : picks[i].scale * looking->parts[i][phase].ns;
+            sums[phase] +=
+                isnan(host) ? UNKNOWN : picks[i].scale * looking->parts[i][phase].ns;
         }
         counted++;
     }
     for (uint32_t phase = 0; phase <= EVENT_PHASES; phase++)
-        mean[phase] = counted > 0 ? sums[phase] / counted : (double)NAN;
+        mean[phase] = counted > 0 ? sums[phase] / counted : UNKNOWN;
     if (looking != NULL)
         free(looking->calls);
     free(looking);

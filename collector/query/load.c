@@ -1,11 +1,8 @@
 /* A window's means of what is sampled of processes once a second. */
-#include "query/load.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "aggregate/sum.h"
-#include "query/numbers.h"
 #include "query/parts.h"
 #include "wire/facts.h"
 
@@ -29,7 +26,7 @@ static void mean_add(struct mean *mean, double value)
 
 static double mean_of(const struct mean *mean)
 {
-    return mean->count > 0 ? mean->sum / mean->count : (double)NAN;
+    return mean->count > 0 ? mean->sum / mean->count : UNKNOWN;
 }
 
 static double mean_error(const struct mean *mean)
@@ -37,7 +34,7 @@ static double mean_error(const struct mean *mean)
     double n = mean->count, at = n > 0 ? mean->sum / n : 0;
 
     if (mean->count < 2)
-        return (double)NAN;
+        return UNKNOWN;
     double variance = (mean->squares - n * at * at) / (n - 1);
 
     return numbers_t95(mean->count) * sqrt(variance > 0 ? variance : 0) / sqrt(n);
@@ -104,7 +101,7 @@ static double most_of(const struct pick *pick, const struct process *process,
     if (mean->count >= 3)
         return fmin(mean_of(mean) + mean_error(mean), 1);
     if (ring->count == 0 || !(span > 0))
-        return (double)NAN;
+        return UNKNOWN;
     for (uint32_t i = 0; i < ring->count; i++) {
         const struct series_bucket *bucket = series_at(ring, i);
         double count = bucket->counts[load];
@@ -307,7 +304,7 @@ static void add_workers(const struct pick *pick, struct load *load)
     if (workers == 0)
         cores += see_loaders(pick, &seen);
     take_workers(pick, &seen, load);
-    load->job_cores = processes > 0 ? cores : (double)NAN;
+    load->job_cores = processes > 0 ? cores : UNKNOWN;
 }
 
 /* What the machine's samples say of the window; a job's own part of it is known. */
@@ -364,7 +361,7 @@ void parts_load(const struct pick *whole, struct load *load)
     struct answer head = *whole->head;
     struct pick trained = *whole, *pick = &trained;
     struct mean means[PROCESS_LOADS] = {{0}};
-    double unknown = (double)NAN;
+    double unknown = UNKNOWN;
 
     narrow_to_steps(whole, &head.window);
     trained.head = &head;

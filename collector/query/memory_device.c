@@ -1,13 +1,9 @@
-#include "query/memory_device.h"
-
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "query/hardware_whose.h"
-#include "query/memory_growth.h"
-#include "query/numbers.h"
+#include "query/hardware_inside.h"
+#include "query/memory_inside.h"
 #include "query/parts.h"
 #include "wire/facts.h"
 
@@ -20,8 +16,7 @@ static void add_point(const struct memory_table *table, uint32_t from, uint32_t 
     struct memory_point *point = &device->points[device->point_count++];
 
     /* Totals since attach are below zero where what was there before is freed. */
-    *point =
-        (struct memory_point){.allocated = -(double)INFINITY, .reserved = (double)NAN};
+    *point = (struct memory_point){.allocated = -(double)INFINITY, .reserved = UNKNOWN};
     for (uint32_t i = from; i < to; i++) {
         const struct memory_sample *sample = memory_at(table, i);
         double reserved = (double)sample->reserved;
@@ -66,7 +61,7 @@ static void points_from_series(const struct memory_table *table, int64_t from_ns
         device->points[device->point_count++] = (struct memory_point){
             .time_ns = bucket->start_ns,
             .allocated = (double)bucket->max[0],
-            .reserved = bucket->counts[1] > 0 ? (double)bucket->max[1] : (double)NAN};
+            .reserved = bucket->counts[1] > 0 ? (double)bucket->max[1] : UNKNOWN};
     }
 }
 
@@ -98,7 +93,7 @@ static void find_peak(const struct pick *pick, const struct memory_table *table,
         run->time_ns < window->to_ns && (peak == NULL || run->peak > peak->peak))
         peak = run;
     device->peak_op = "";
-    device->peak_bytes = (double)NAN;
+    device->peak_bytes = UNKNOWN;
     device->peak_time_ns = device->peak_step = NOT_KNOWN;
     if (peak == NULL)
         return;
@@ -138,8 +133,7 @@ static void find_peaks(const struct pick *pick, const struct memory_table *table
     uint32_t count = range[1] - range[0], kept;
     double peaks[PEAKS_MOST], floor = (double)INFINITY;
 
-    device->usual_peak_bytes = device->least_peak_bytes = device->floor_bytes =
-        (double)NAN;
+    device->usual_peak_bytes = device->least_peak_bytes = device->floor_bytes = UNKNOWN;
     device->peaks = device->high_peaks = device->other_peaks = 0;
     if (count < MEMORY_PEAKS_LEAST)
         return;
@@ -190,7 +184,7 @@ static void find_rates(const struct pick *pick, const struct memory_table *table
     double allocations = 0, frees = 0, bytes = 0, counted = 0, steps = 0;
 
     device->allocations_per_s = device->frees_per_s = device->bytes_per_s =
-        device->allocations_per_step = device->bytes_per_step = (double)NAN;
+        device->allocations_per_step = device->bytes_per_step = UNKNOWN;
     for (uint32_t i = range[0] + 1; i < range[1]; i++) {
         const struct memory_sample *sample = memory_at(table, i);
 
@@ -232,7 +226,7 @@ static double lasting(const struct memory_table *table, const uint32_t range[2])
         ns[i >= middle] += (double)sample->driver.calls_ns;
     }
     return steps[0] > 0 && steps[1] > 0 ? fmin(ns[0] / steps[0], ns[1] / steps[1])
-                                        : (double)NAN;
+                                        : UNKNOWN;
 }
 
 static void find_driver(const struct memory_table *table, const uint32_t range[2],
@@ -242,7 +236,7 @@ static void find_driver(const struct memory_table *table, const uint32_t range[2
     double ooms_known = 0, ooms = 0;
 
     device->segments = device->segments_got = device->segments_given_back =
-        device->retries = device->ooms = device->driver_ns = (double)NAN;
+        device->retries = device->ooms = device->driver_ns = UNKNOWN;
     for (uint32_t i = range[0]; i < range[1]; i++) {
         const struct memory_sample *sample = memory_at(table, i);
         const struct memory_driver *driver = &sample->driver;
@@ -255,7 +249,7 @@ static void find_driver(const struct memory_table *table, const uint32_t range[2
         ooms_known += driver->ooms_known;
         ooms += driver->ooms;
         ns += (double)driver->calls_ns;
-        device->segments = driver->held < 0 ? (double)NAN : driver->held;
+        device->segments = driver->held < 0 ? UNKNOWN : driver->held;
     }
     device->driver_lasting_ns = lasting(table, range);
     if (ooms_known > 0)
@@ -400,7 +394,7 @@ static double total_of(const struct pick *pick, const struct memory_table *table
         if (strcmp(texts_get(process->texts, process->facts[i].key),
                    FACT_DEVICE_MEMORY) == 0)
             return process->facts[i].number;
-    return (double)NAN;
+    return UNKNOWN;
 }
 
 /* The job asks about the device that it uses. */
@@ -413,7 +407,7 @@ static double inactive_split_of(const struct pick *pick,
     return EVENT_DEVICE_TYPE(table->device) == 1 &&
                    EVENT_DEVICE_INDEX(table->device) == device
                ? parts_fact_count(process, FACT_ALLOCATOR_INACTIVE_SPLIT)
-               : (double)NAN;
+               : UNKNOWN;
 }
 
 static double usable_of(const struct pick *pick, const struct memory_device *device)
@@ -437,9 +431,9 @@ int memory_fill_device(const struct pick *pick, const struct memory_table *table
 
     device->device = pick_device(pick->head, table->device);
     device->partial = table->partial;
-    device->allocated_bytes = newest == NULL ? (double)NAN : (double)newest->allocated;
+    device->allocated_bytes = newest == NULL ? UNKNOWN : (double)newest->allocated;
     device->reserved_bytes =
-        newest == NULL || newest->reserved < 0 ? (double)NAN : (double)newest->reserved;
+        newest == NULL || newest->reserved < 0 ? UNKNOWN : (double)newest->reserved;
     device->total_bytes = total_of(pick, table);
     device->inactive_split_bytes = inactive_split_of(pick, table);
     find_peak(pick, table, range, device);

@@ -1,7 +1,5 @@
-#include "query/memory_growth.h"
 
-#include <math.h>
-
+#include "query/memory_inside.h"
 #include "query/numbers.h"
 
 #define NS_PER_S 1e9
@@ -135,7 +133,7 @@ static struct memory_growth growth_of(const struct memory_envelopes *envelopes,
                                       const struct envelope *envelope)
 {
     struct memory_growth growth = {
-        .full_in_s = (double)NAN, .earliest_s = (double)NAN, .latest_s = (double)NAN};
+        .full_in_s = UNKNOWN, .earliest_s = UNKNOWN, .latest_s = UNKNOWN};
     double width =
         (double)(envelope->to_ns - envelope->from_ns) / ENVELOPE_PARTS / NS_PER_S;
     struct numbers_trend trend =

@@ -1,13 +1,10 @@
 #include "query/memory_query.h"
 
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
-#include "query/memory_device.h"
-#include "query/memory_growth.h"
+#include "query/memory_inside.h"
 #include "query/parts.h"
-#include "query/pick.h"
 
 #define POINTS_DEFAULT 600u
 #define POINTS_MAX     10000u
@@ -31,9 +28,9 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
     host->rss_bytes = pick->process->rss_bytes;
     bool runs = pick->process->state == PROCESS_RUNNING;
 
-    host->shared_bytes = runs ? pick->process->shared_bytes : (double)NAN;
+    host->shared_bytes = runs ? pick->process->shared_bytes : UNKNOWN;
     host->shared_used_bytes = pick->process->shared_used_bytes;
-    host->job_bytes = (double)NAN;
+    host->job_bytes = UNKNOWN;
     for (const struct process *process = pick->session->processes; process != NULL;
          process = process->next)
         if (process->state == PROCESS_RUNNING && !isnan(process->rss_bytes))
@@ -42,7 +39,7 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
     host->limit_name = state->memory_limited_by_container ? "container" : "machine";
     host->used_bytes =
         state->count == 0
-            ? (double)NAN
+            ? UNKNOWN
             : state->points[(state->count - 1) % STATE_HOST_POINTS].memory_used_bytes;
     host->points = arena_new(&pick->head->arena, points, sizeof(*host->points));
     if (host->points == NULL)
@@ -66,7 +63,7 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
             host->points[host->point_count++] =
                 (struct memory_point){.time_ns = bucket->start_ns,
                                       .allocated = (double)bucket->max[0],
-                                      .reserved = (double)NAN};
+                                      .reserved = UNKNOWN};
     }
     host->growth =
         memory_envelopes_growth(&envelopes, host->limit_bytes - host->used_bytes);
@@ -142,11 +139,10 @@ static struct memory_point highest_of(const struct memory_table *table, uint32_t
     for (uint32_t i = first + 1; i < end; i++)
         if (memory_at(table, i)->allocated > highest->allocated)
             highest = memory_at(table, i);
-    return (struct memory_point){.time_ns = highest->time_ns,
-                                 .allocated = (double)highest->allocated,
-                                 .reserved = highest->reserved < 0
-                                                 ? (double)NAN
-                                                 : (double)highest->reserved};
+    return (struct memory_point){
+        .time_ns = highest->time_ns,
+        .allocated = (double)highest->allocated,
+        .reserved = highest->reserved < 0 ? UNKNOWN : (double)highest->reserved};
 }
 
 /* More than `max` since then are no gap: each point that is told is the highest of its
@@ -177,8 +173,7 @@ static void points_since(const struct memory_table *table, uint64_t passed,
     const struct memory_sample *newest = memory_at(table, count - 1);
 
     device->allocated_bytes = (double)newest->allocated;
-    device->reserved_bytes =
-        newest->reserved < 0 ? (double)NAN : (double)newest->reserved;
+    device->reserved_bytes = newest->reserved < 0 ? UNKNOWN : (double)newest->reserved;
 }
 
 /* The newest seconds of the process's memory, whatever was told before: one a second
@@ -200,7 +195,7 @@ static void host_since(const struct pick *pick, struct memory_answer *answer)
             answer->host.points[answer->host.point_count++] =
                 (struct memory_point){.time_ns = bucket->start_ns,
                                       .allocated = (double)bucket->max[0],
-                                      .reserved = (double)NAN};
+                                      .reserved = UNKNOWN};
     }
 }
 

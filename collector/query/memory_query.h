@@ -43,7 +43,7 @@ struct memory_device {
      * MEMORY_PEAKS_LEAST steps. */
     double usual_peak_bytes, least_peak_bytes, floor_bytes;
     uint32_t peaks, high_peaks, other_peaks;
-    double total_bytes;                                 /* of the device; NaN unknown */
+    double total_bytes; /* of the device; NaN unknown */
     double
         usable_bytes; /* of them: not held outside of the allocator now, as far as told */
     double allocations_per_s, frees_per_s, bytes_per_s; /* in the window; NaN unknown */

@@ -1,6 +1,5 @@
 /* In which module most of the ops' time lies: of trace files in which the ops are known by
  * module, each by the innermost that called it. Backward is called by none. */
-#include <math.h>
 #include <string.h>
 
 #include "query/parts.h"

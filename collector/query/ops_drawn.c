@@ -5,7 +5,6 @@
  * merged of a run and what came after it has one mean: of a long run's beginning the
  * weights are coarse.
  */
-#include <math.h>
 #include <stdlib.h>
 
 #include "query/drawn.h"
@@ -115,7 +114,7 @@ static void add_row(const struct ops_asking *asking, struct ops_row_sum *row,
     if (n > 1)
         spread = fmax((part->squares - n * mean * mean) / (n - 1), 0);
     else if (asking->recorded[DIGEST_DRAWN] == 1)
-        spread = block->steps > 1 ? (double)NAN : 0;
+        spread = block->steps > 1 ? UNKNOWN : 0;
     double variance = n > 0 ? block->steps * block->steps * spread / n : 0;
 
     drawn->process_variance += variance;

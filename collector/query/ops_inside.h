@@ -5,9 +5,7 @@
 #define QUERY_OPS_INSIDE_H
 
 #include "aggregate/kernels.h"
-#include "query/ops_query.h"
 #include "query/parts.h"
-#include "query/pick.h"
 
 #define OPS_NO_ROW UINT32_MAX
 
@@ -56,7 +54,7 @@ struct ops_asking {
     struct ops_row_sum *rows; /* by row id, then compacted to those that match */
     uint32_t row_count;
     const char *multiprocessors; /* the fact; "" where the process does not tell */
-    uint64_t steps;                    /* of the window */
+    uint64_t steps;              /* of the window */
     uint64_t recorded[DIGEST_CLASSES]; /* steps with the device's detail */
     uint64_t all_steps;                /* of the digests, for user ranges */
     bool whole;                        /* a file, all of it */
@@ -110,5 +108,18 @@ void ops_add_workers(struct ops_asking *asking, struct ops_answer *answer);
 
 /* Percentiles of rows[0..count). */
 MUST_CHECK int ops_measure(struct ops_asking *asking, uint32_t count);
+
+/* Adds a row, which is no overflow and has its numbers per step. */
+void ops_sums_add(const struct op_row *row, struct ops_answer *answer);
+
+/* After all rows, of a window of `steps` that shows a running job as it goes: checkpoints
+ * that come seldom are judged by the distance between those of the run. */
+void ops_sums_saving(const struct ops_saving *saving, double steps,
+                     struct ops_answer *answer);
+
+/* Kernels of several devices, those that run side by side and those that ran outside of the
+ * steps together take longer than a device computes in a step, `compute_ns`: their sums, but
+ * those of collectives, count as far as they fit into it. NaN: as they are. */
+void ops_sums_fit(double compute_ns, struct ops_answer *answer);
 
 #endif

@@ -1,6 +1,5 @@
 /* Percentiles: the cells of a row's durations, of all digests together. */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +27,7 @@ static double quantile(const struct cell_count *cells, uint32_t count, uint64_t 
         if ((double)seen >= share * (double)total)
             return histogram_value(cells[i].cell);
     }
-    return (double)NAN;
+    return UNKNOWN;
 }
 
 #define CELLS (DIGEST_CELL(UINT32_MAX) + 1)

@@ -1,16 +1,12 @@
 #include "query/ops_query.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "aggregate/sum.h"
-#include "query/gpu_means.h"
-#include "query/kernel_name.h"
 #include "query/ops_inside.h"
-#include "query/ops_sums.h"
 #include "wire/facts.h"
 
 #define K_DEFAULT 10u
@@ -268,7 +264,7 @@ static int give(struct ops_asking *asking, struct ops_answer *answer)
     answer->other_ops = asking->row_count - answer->row_count;
     answer->other.name = "other";
     answer->other.kind = "";
-    answer->other.min_ns = answer->other.max_ns = (double)NAN;
+    answer->other.min_ns = answer->other.max_ns = UNKNOWN;
     answer->other.error_pct = answer->scale_error_pct;
     ops_derive(asking, &answer->other);
     return 0;
@@ -358,7 +354,7 @@ static void add_needless(const struct ops_asking *asking, struct ops_answer *ans
 static int clear_other(struct ops_answer *answer)
 {
     answer->other = (struct op_row){.name = "other", .kind = ""};
-    answer->step_ns = (double)NAN;
+    answer->step_ns = UNKNOWN;
     return 0;
 }
 
@@ -399,7 +395,7 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
     if (asking.apart)
         asking.share_ns = fmax(asking.step_ns, (double)pick->process->newest_ns -
                                                    (double)pick->process->gpu.from_ns);
-    answer->step_ns = summary->count > 0 ? asking.step_ns : (double)NAN;
+    answer->step_ns = summary->count > 0 ? asking.step_ns : UNKNOWN;
     answer->of_file = asking.apart;
     answer->overflowed = asking.ops->overflowed;
     if (steps->validation.count > 0) {

@@ -5,7 +5,7 @@
 #include "aggregate/ops_group.h"
 #include "aggregate/process.h"
 #include "query/answer.h"
-#include "query/kernel_family.h"
+#include "query/kernel_name.h"
 
 #define OPS_K_MAX 1000u
 

@@ -1,9 +1,7 @@
 /* A row of the answer, made of its sums. */
-#include <math.h>
 #include <string.h>
 
 #include "aggregate/sum.h"
-#include "query/numbers.h"
 #include "query/ops_inside.h"
 
 /* Half the 95 % interval of a sum over that many recorded steps. */
@@ -26,7 +24,7 @@ static void scale_detail(const struct ops_asking *asking, struct ops_row_sum *su
     if (drawn == 0 || tagged > all)
         factor[DIGEST_TAGGED] = tagged > 0 ? all / tagged : 0;
     if (drawn == 0 && rest > 0) /* what was not drawn says nothing of the rest */
-        variance = (double)NAN;
+        variance = UNKNOWN;
     if (drawn > 1 && rest > 0)
         row->per_step_half_ns = half_of(asking, sum->drawn.process_variance) / rest;
     row->count = sum->drawn.count;
@@ -41,7 +39,7 @@ void ops_scale(const struct ops_asking *asking, struct ops_row_sum *sum)
     enum ops_kind kind = asking->ops->rows[sum->row].kind;
     double factor[DIGEST_CLASSES] = {1, 1, 1, 1, 1};
 
-    row->per_step_half_ns = (double)NAN;
+    row->per_step_half_ns = UNKNOWN;
     if (asking->steps > 0 && kind == OPS_RANGE) {
         double ratio = asking->all_steps > 0
                            ? (double)asking->steps / (double)asking->all_steps
@@ -74,16 +72,16 @@ void ops_derive(const struct ops_asking *asking, struct op_row *row)
     double time = row->kind != NULL && strcmp(row->kind, "range") == 0 ? row->total_ns
                                                                        : row->self_ns;
 
-    row->validation_batch_ns = row->validation_share = (double)NAN;
-    row->per_step_ns = n > 0 ? time / n : (double)NAN;
-    row->per_step_count = n > 0 ? row->count / n : (double)NAN;
-    row->mean_ns = row->count > 0 ? row->total_ns / row->count : (double)NAN;
-    row->share = asking->share_ns > 0 ? time / asking->share_ns : (double)NAN;
-    row->p50_ns = row->p95_ns = row->p99_ns = (double)NAN;
-    row->device_total_ns = row->device_self_ns = (double)NAN;
-    row->host_bytes = row->device_bytes = (double)NAN;
-    row->host_total_bytes = row->device_total_bytes = (double)NAN;
-    row->launch.occupancy_pct = (double)NAN;
+    row->validation_batch_ns = row->validation_share = UNKNOWN;
+    row->per_step_ns = n > 0 ? time / n : UNKNOWN;
+    row->per_step_count = n > 0 ? row->count / n : UNKNOWN;
+    row->mean_ns = row->count > 0 ? row->total_ns / row->count : UNKNOWN;
+    row->share = asking->share_ns > 0 ? time / asking->share_ns : UNKNOWN;
+    row->p50_ns = row->p95_ns = row->p99_ns = UNKNOWN;
+    row->device_total_ns = row->device_self_ns = UNKNOWN;
+    row->host_bytes = row->device_bytes = UNKNOWN;
+    row->host_total_bytes = row->device_total_bytes = UNKNOWN;
+    row->launch.occupancy_pct = UNKNOWN;
 }
 
 /* Of a live run, in the window; where ops of that name may have launched more, nothing. */
@@ -264,13 +262,13 @@ void ops_add_workers(struct ops_asking *asking, struct ops_answer *answer)
                                .recorded_count = range->recorded_count,
                                .recorded_total_ns = (int64_t)fmin(
                                    range->recorded_total_ns, (double)SUM_MAX_NS),
-                               .per_step_half_ns = (double)NAN,
+                               .per_step_half_ns = UNKNOWN,
                                .workers = range->workers,
                                .watched = true};
         ops_derive(asking, row);
         tell_validation(asking, range->validation_ns, row);
-        row->min_ns = range->recorded_count > 0 ? (double)range->min_ns : (double)NAN;
-        row->max_ns = range->recorded_count > 0 ? (double)range->max_ns : (double)NAN;
+        row->min_ns = range->recorded_count > 0 ? (double)range->min_ns : UNKNOWN;
+        row->max_ns = range->recorded_count > 0 ? (double)range->max_ns : UNKNOWN;
         row->p50_ns = range->p50_ns;
         row->p95_ns = range->p95_ns;
         row->p99_ns = range->p99_ns;

@@ -1,9 +1,8 @@
-#include "query/ops_sums.h"
-
-#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+
+#include "query/ops_inside.h"
 
 /* `names` ends with NULL. */
 static bool begins_with_one(const char *name, const char *const *names)

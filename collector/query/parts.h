@@ -2,18 +2,9 @@
 #ifndef QUERY_PARTS_H
 #define QUERY_PARTS_H
 
-#include "query/between_ops.h"
-#include "query/gpu_query.h"
-#include "query/hardware_query.h"
-#include "query/load.h"
-#include "query/memory_query.h"
-#include "query/ops_query.h"
+#include "query/bottlenecks_query.h"
+#include "query/numbers.h"
 #include "query/pick.h"
-#include "query/ranks_query.h"
-#include "query/rhythm.h"
-#include "query/shown_steps.h"
-#include "query/status_query.h"
-#include "query/steps_query.h"
 
 void parts_step_row(const struct step *step, double median_ns, struct step_row *row);
 
@@ -111,5 +102,34 @@ MUST_CHECK int parts_capabilities(struct answer *head, const struct process *pro
  * phase. */
 MUST_CHECK int parts_threads(struct answer *head, const struct process *process,
                              int64_t until_ns, struct status_process *to);
+
+/* Fills use_ns and idle_ns, on how many steps they stand, and why on none. 0 or -ENOMEM. */
+MUST_CHECK int gpu_means(const struct pick *pick, const struct gpu_table *table,
+                         struct gpu_device *device);
+
+/* Why of no step the work is known though it was recorded; "" that cannot be said. */
+const char *gpu_why_unknown(const struct process *process);
+
+/* Fills compute_first_ns and compute_last_ns from the steps in [range[0], range[1]).
+ * Returns 0, or -ENOMEM. */
+MUST_CHECK int gpu_drift(struct arena *arena, const struct gpu *gpu,
+                         const struct gpu_table *table, const int64_t range[2],
+                         struct gpu_device *device);
+
+#define WARM_UP_CALM 5u /* so many usual steps end it; no run warms up later */
+
+/* While training steps are looked at from the run's first on; all zero before. */
+struct warm_up {
+    uint32_t seen, end; /* steps so far, and up to the last slow one */
+    uint32_t calm;      /* usual ones since that */
+};
+
+/* Takes the next step beside the median; false: it was over before. */
+bool warm_up_goes_on(struct warm_up *warm_up, double ns, double median_ns);
+
+/* Of `count` remembered steps, `first` and later ones: how many from there on lie in the run's
+ * warm-up and before all GPU work that is recorded. No mean of that work knows them. At most a
+ * quarter of those that train; validation and deep windows between them count. */
+uint32_t warm_up_unknown(const struct steps *steps, uint32_t first, uint32_t count);
 
 #endif

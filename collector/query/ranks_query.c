@@ -1,13 +1,9 @@
 #include "query/ranks_query.h"
 
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
-#include "query/numbers.h"
 #include "query/parts.h"
-#include "query/pick.h"
-#include "query/ranks_wait.h"
 #include "wire/facts.h"
 
 #define RANKS_MAX 1024u
@@ -20,6 +16,14 @@
 
 /* Phases, and what lies in none. */
 #define PARTS (EVENT_PHASES + 1)
+
+enum ranks_wait {
+    RANKS_WAIT_BACKWARD, /* gradients are exchanged there: who comes first waits longest */
+    RANKS_WAIT_ANYWHERE, /* but for data: sharded weights are gathered in forward, and loops
+                            of one's own exchange where they like */
+    RANKS_WAIT_DEVICE, /* in kernels that communicate, while nothing computes: the host
+                            has only ordered them */
+};
 
 struct ranked {
     const struct process *process;
@@ -40,6 +44,53 @@ struct comparing {
 };
 
 typedef void compare_function(struct comparing *comparing, const struct step **steps);
+
+static bool ranks_wait_on_device(const struct process *process)
+{
+    for (uint32_t i = 0; i < process->gpu.table_count; i++)
+        if (process->gpu.tables[i]->run.use_ns[GPU_COMMUNICATION] > 0)
+            return true;
+    return false;
+}
+
+/* Of the device that communicates longest. */
+static double communicates_ns(const struct gpu *gpu, const struct step *step)
+{
+    uint64_t i = gpu_step_after(gpu, step->start_ns);
+    double most = UNKNOWN;
+
+    if (i == gpu->step_count ||
+        gpu->steps[i % gpu->step_capacity].start_ns != step->start_ns)
+        return most;
+    for (uint32_t t = 0; t < gpu->table_count; t++) {
+        const struct gpu_table *table = gpu->tables[t];
+
+        if (gpu_knows_step(gpu, table, i))
+            most = fmax(
+                most,
+                (double)table->steps[i % gpu->step_capacity].use_ns[GPU_COMMUNICATION]);
+    }
+    return most;
+}
+
+/* What of the step may be waiting: of this and the exchange itself it is the longer part for
+ * who comes first. NaN: not known of this step. */
+static double ranks_wait_ns(enum ranks_wait where, const struct process *process,
+                            const struct step *step)
+{
+    double data = step_phase_ns(step, EVENT_PHASE_DATA);
+    double backward = step_phase_ns(step, EVENT_PHASE_BACKWARD);
+
+    switch (where) {
+    case RANKS_WAIT_DEVICE:
+        return communicates_ns(&process->gpu, step);
+    case RANKS_WAIT_ANYWHERE:
+        return (double)step->duration_ns - (isnan(data) ? 0 : data);
+    case RANKS_WAIT_BACKWARD:
+    default:
+        return isnan(backward) ? 0 : backward;
+    }
+}
 
 /* The training step `number`, which is at or after the hand; NULL when it is not there.
  */
@@ -292,15 +343,15 @@ static int list_ranks(const struct pick *pick, struct comparing *comparing,
             .rank = who->rank,
             .pid = who->pid,
             .host = arena_text(&answer->head.arena, who->host),
-            .step_ns = (double)NAN,
-            .own_ns = (double)NAN,
-            .wait_ns = (double)NAN,
-            .other_ns = (double)NAN,
+            .step_ns = UNKNOWN,
+            .own_ns = UNKNOWN,
+            .wait_ns = UNKNOWN,
+            .other_ns = UNKNOWN,
             .delay_share = parts_delay(process, answer->head.window.from_ns,
                                        answer->head.window.to_ns),
             .batch_elements = parts_fact_count(process, FACT_DATALOADER_ELEMENTS)};
         for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
-            row->phase_ns[phase] = (double)NAN;
+            row->phase_ns[phase] = UNKNOWN;
         comparing->ranks[comparing->count++] =
             (struct ranked){.process = process, .row = row};
     }
@@ -422,7 +473,7 @@ int parts_ranks(const struct pick *pick, struct ranks_answer *answer)
     answer->waits_in = EVENT_PHASE_BACKWARD;
     answer->slowest_cause = "unknown";
     answer->slowest_share = answer->slowest_by_ns = answer->slowest_cause_ns =
-        answer->slowest_price_ns = answer->slowest_error_ns = (double)NAN;
+        answer->slowest_price_ns = answer->slowest_error_ns = UNKNOWN;
     int error = list_ranks(pick, &comparing, answer);
 
     if (error == 0 && !judge_on_devices(&comparing, pick, answer))

@@ -1,12 +1,10 @@
 #include "query/replay_query.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 
-#include "query/launched.h"
 #include "query/numbers.h"
-#include "query/replay_steps.h"
+#include "query/replay_inside.h"
 #include "query/trace_query.h"
 
 /* Share of a step. Of what waits for something that is not recorded nobody knows what it
@@ -68,7 +66,7 @@ static double gain_error(const struct sums *sums)
         gained += sums->each[i].gained;
     }
     if (sums->steps < REPLAY_STEPS_MIN || !(gained > 0))
-        return (double)NAN;
+        return UNKNOWN;
     for (uint32_t i = 0; i < sums->steps; i++)
         squares +=
             pow(sums->each[i].gained - gained / compute * sums->each[i].compute, 2);
@@ -110,7 +108,7 @@ double replay_gain(const struct replay_table *table, double ns)
     double less = 0, gained = 0;
 
     if (!(table->compute_ns > 0))
-        return (double)NAN;
+        return UNKNOWN;
     for (uint32_t i = 0; i < REPLAY_CUTS; i++) {
         double to = table->compute_ns * replay_cuts[i] / REPLAY_EIGHTHS;
 
@@ -276,7 +274,7 @@ static int show(const struct naming *naming, const struct step_row *row,
         answer->kind_ns[i] = (double)result->kind_ns[i];
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++)
         answer->what_if_ns[i] =
-            result->asked[i] ? (double)result->what_if_ns[i] : (double)NAN;
+            result->asked[i] ? (double)result->what_if_ns[i] : UNKNOWN;
     int error = list_parts(naming, result);
 
     return error == 0 ? list_shares(naming, result) : error;
@@ -329,7 +327,7 @@ int replay_query(struct store *store, const struct selection *selection,
     int error = trace_query(store, selection, &request, &trace);
 
     *answer = (struct replay_answer){.number = NOT_KNOWN, .start_ns = NOT_KNOWN};
-    answer->duration_ns = answer->unknown_ns = (double)NAN;
+    answer->duration_ns = answer->unknown_ns = UNKNOWN;
     if (error == 0) {
         struct naming naming = {answer, replay_steps_of(&trace)};
         struct replay *replay =

@@ -1,9 +1,8 @@
-#include "query/replay_steps.h"
-
 #include <errno.h>
 #include <stdlib.h>
 
 #include "aggregate/history.h"
+#include "query/replay_inside.h"
 #include "query/replay_query.h"
 
 #define RECORDED ((uint32_t)(EVENT_STEP_OPS | EVENT_STEP_KERNELS))

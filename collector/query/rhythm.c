@@ -1,14 +1,9 @@
 /* Extra time of some steps, each instant under one cause. */
-#include "query/rhythm.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 
-#include "query/numbers.h"
-#include "query/parts.h"
 #include "query/rhythm_inside.h"
-#include "query/warm_up.h"
 
 /* A median of fewer says nothing. */
 #define STEPS_NEEDED 20u
@@ -180,7 +175,7 @@ static void find_gc(struct rhythm_work *work, struct rhythm *rhythm)
     rhythm->gc = rhythm_finish_cycles(&sums, &price);
     rhythm->gc.longer_ns = rhythm->gc.ns_per_step * fmin(fmax(longer / sums.ns, 0), 1);
     if (2 * sums.extra.steps >= work->count) { /* the median has one, too */
-        rhythm->gc.longer_ns = (double)NAN;
+        rhythm->gc.longer_ns = UNKNOWN;
         rhythm->gc.part =
             part_that_holds(work, sums.ns / sums.extra.steps, rhythm->gc.part);
     }
@@ -421,7 +416,7 @@ int parts_rhythm(const struct pick *pick, struct rhythm *rhythm)
 {
     struct rhythm_work work = {.items = calloc(RHYTHM_STEPS, sizeof(*work.items)),
                                .numbers = calloc(RHYTHM_STEPS, sizeof(*work.numbers))};
-    double unknown = (double)NAN;
+    double unknown = UNKNOWN;
     int error = work.items == NULL || work.numbers == NULL ? -ENOMEM : 0;
 
     *rhythm = (struct rhythm){.median_ns = unknown,

@@ -1,7 +1,5 @@
 /* Steps that become slower and slower. */
-#include <math.h>
 
-#include "query/numbers.h"
 #include "query/rhythm_inside.h"
 
 /* Buckets for a trend. */

@@ -3,9 +3,7 @@
 #ifndef QUERY_RHYTHM_INSIDE_H
 #define QUERY_RHYTHM_INSIDE_H
 
-#include "query/cycles.h"
-#include "query/pick.h"
-#include "query/rhythm.h"
+#include "query/parts.h"
 
 #define RHYTHM_PARTS (EVENT_PHASES + 1u) /* the phases, then other */
 

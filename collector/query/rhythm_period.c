@@ -1,8 +1,5 @@
 /* What comes at every n-th step: logging, checkpoints, validation. */
-#include <math.h>
 
-#include "query/numbers.h"
-#include "query/pauses.h"
 #include "query/rhythm_inside.h"
 
 /* A period shows in four steps at least; nearly all of its places must be slow. Strangers
@@ -200,35 +197,4 @@ void rhythm_find_period(struct rhythm_work *work, struct rhythm *rhythm)
     struct cycles_price price = cycles_even(&cycles, rhythm_places(work));
 
     rhythm->period = rhythm_finish_cycles(&sums, &price);
-}
-
-/* A period that is longer than the window shows: of all pauses that are remembered. */
-void rhythm_find_pauses(const struct pick *pick, struct rhythm_work *work,
-                        struct rhythm *rhythm)
-{
-    struct pauses pauses;
-    struct rhythm_sums sums = {0};
-    struct cycles cycles = {.count = 0};
-
-    if (rhythm->period_steps > 0 || !pauses_find(pick, work->median, &pauses))
-        return;
-    for (uint32_t i = pauses.count; i-- > 0;) {
-        double ns = pauses_extra_ns(pauses.steps[i], work->median);
-
-        cycles_add(&cycles, pauses.places[pauses.count - 1] - pauses.places[i], ns);
-        rhythm_add(work, &sums, pauses.steps[i], ns);
-    }
-    struct cycles_price price = cycles_even(&cycles, 0);
-    struct rhythm_extra extra = rhythm_finish_cycles(&sums, &price);
-
-    /* First batches of epochs were told. */
-    if (rhythm->epoch.steps > 0 && extra.part == EVENT_PHASE_DATA)
-        return;
-    rhythm->period = extra;
-    rhythm->period_steps = pauses.gap;
-    rhythm->period_is_rough = pauses.rough;
-    for (uint32_t i = 0; i < work->count; i++)
-        for (uint32_t p = 0; p < pauses.count; p++)
-            if (work->items[i].step == pauses.steps[p])
-                work->items[i].left -= rhythm_over(work, i);
 }

@@ -1,5 +1,4 @@
 /* Batches of different size: what longer texts or larger images take is work. */
-#include <math.h>
 
 #include "query/rhythm_inside.h"
 

@@ -1,4 +1,3 @@
-#include "query/shown_steps.h"
 
 #include "query/parts.h"
 

@@ -1,12 +1,10 @@
 #include "query/status_query.h"
 
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <string.h>
 
 #include "query/parts.h"
-#include "query/pick.h"
 #include "wire/clock.h"
 
 int parts_capabilities(struct answer *head, const struct process *process,
@@ -42,7 +40,7 @@ double parts_fact_count(const struct process *process, const char *key)
             strcmp(texts_get(process->texts, fact->key), key) == 0)
             return fact->number;
     }
-    return (double)NAN;
+    return UNKNOWN;
 }
 
 const char *parts_fact_text(const struct process *process, const char *key)
@@ -81,7 +79,7 @@ static int64_t session_now(const struct session *session)
 static double age_of(const struct session *session, const struct process *process)
 {
     if (process->newest_ns == INT64_MIN)
-        return (double)NAN;
+        return UNKNOWN;
     double age = (double)(session_now(session) - process->newest_ns);
 
     return age > 0 ? age : 0;
@@ -237,8 +235,8 @@ static enum process_state state_of(const struct session *session)
                    process->identity.role != WIRE_ROLE_WORKER;
     }
     state = lost ? PROCESS_LOST : crashed ? PROCESS_CRASHED : PROCESS_ENDED;
-    if (session->end.known && session->end.signal != 0 && session->end.stopped_by == 0 &&
-        state == PROCESS_ENDED)
+    if (session->end.known && session->end.signal != 0 &&
+        session->end.stopped_by == 0 && state == PROCESS_ENDED)
         state = PROCESS_CRASHED;
     return state;
 }
@@ -249,20 +247,20 @@ static int fill_session(struct answer *head, const struct session *session,
     const struct process *chosen = pick_default(session);
     int error = 0;
 
-    *to = (struct status_session){.id = arena_text(&head->arena, session->id),
-                                  .name = arena_text(&head->arena, session->name),
-                                  .state = state_of(session),
-                                  .reason = arena_text(&head->arena,
-                                                       reason_of(session, chosen)),
-                                  .steps = steps_of(chosen),
-                                  .start_unix_ns = session->zero_realtime_ns,
-                                  .last_event_age_ns = age_of(session, chosen),
-                                  .world_size = chosen->identity.world_size,
-                                  .step_ns = (double)NAN,
-                                  .rev = chosen->rev,
-                                  .from_file = session->from_file,
-                                  .processes_dropped = session->processes_dropped,
-                                  .unread = chosen->unread};
+    *to = (struct status_session){
+        .id = arena_text(&head->arena, session->id),
+        .name = arena_text(&head->arena, session->name),
+        .state = state_of(session),
+        .reason = arena_text(&head->arena, reason_of(session, chosen)),
+        .steps = steps_of(chosen),
+        .start_unix_ns = session->zero_realtime_ns,
+        .last_event_age_ns = age_of(session, chosen),
+        .world_size = chosen->identity.world_size,
+        .step_ns = UNKNOWN,
+        .rev = chosen->rev,
+        .from_file = session->from_file,
+        .processes_dropped = session->processes_dropped,
+        .unread = chosen->unread};
     if (chosen->steps.train != NULL && chosen->steps.train->count > 0)
         to->step_ns =
             chosen->steps.train->total_ns / (double)chosen->steps.train->count;
@@ -305,8 +303,8 @@ static void add_meters(struct answer *head, const struct hardware_reading *hardw
                           ? ""
                           : arena_print(&head->arena, "driver %s, %u GPU%s",
                                         hardware->driver, gpus, gpus == 1 ? "" : "s"),
-            .cost_ns = (double)NAN,
-            .events_per_s = (double)NAN};
+            .cost_ns = UNKNOWN,
+            .events_per_s = UNKNOWN};
     }
 }
 
@@ -429,7 +427,7 @@ int overhead_query(struct store *store, const struct selection *selection,
     if (error != 0)
         return error;
     const struct process_governor *from = &pick.process->governor;
-    double nan = (double)NAN;
+    double nan = UNKNOWN;
 
     pick_window(&pick, &selection->window);
     answer->level = pick.process->level;

@@ -56,10 +56,10 @@ struct status_process {
     uint64_t lost_events;
     uint64_t threads_refused; /* that found no room: nothing of them is recorded */
     uint64_t names_refused;   /* events whose name found none */
-    uint64_t late_events;     /* older than every open step: in a later one, or in none */
-    bool ops_recorded; /* CPU ops are being recorded at this moment */
-    bool selected;     /* the one that the answer's head names */
-    bool same_host;    /* its pid means something here: same PID namespace, seen */
+    uint64_t late_events; /* older than every open step: in a later one, or in none */
+    bool ops_recorded;    /* CPU ops are being recorded at this moment */
+    bool selected;        /* the one that the answer's head names */
+    bool same_host;       /* its pid means something here: same PID namespace, seen */
     struct status_fact *facts;
     uint32_t fact_count;
     struct status_capability *capabilities;
@@ -90,7 +90,7 @@ struct status_session {
     uint64_t lost_events;
     uint64_t threads_refused; /* that found no room: nothing of them is recorded */
     uint64_t names_refused;   /* events whose name found none */
-    uint64_t late_events;     /* older than every open step: in a later one, or in none */
+    uint64_t late_events; /* older than every open step: in a later one, or in none */
     int32_t world_size;
     double step_ns; /* mean of the default process; NaN before there is one */
     uint64_t rev;

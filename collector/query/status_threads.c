@@ -1,7 +1,6 @@
 /* What every thread of a process is in: its open ranges, and of the training thread the
  * step and the phase, which are no ranges before they end. */
 #include <errno.h>
-#include <math.h>
 
 #include "query/parts.h"
 
@@ -21,7 +20,7 @@ static double open_for(int64_t start_ns, int64_t until_ns)
     double length = (double)(until_ns - start_ns);
 
     if (start_ns == INT64_MIN)
-        return (double)NAN;
+        return UNKNOWN;
     return length > 0 ? length : 0;
 }
 

@@ -1,7 +1,6 @@
 /* Means over time where the rows are a reduction: shortest and longest steps alone would
  * make every mean too large. */
 #include <errno.h>
-#include <math.h>
 
 #include "query/parts.h"
 
@@ -31,7 +30,7 @@ static void from_series(const struct pick *pick, int64_t until_ns,
         for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
             mean->phase_ns[phase] =
                 bucket->counts[1 + phase] == 0
-                    ? (double)NAN
+                    ? UNKNOWN
                     : (double)bucket->sum[1 + phase] / bucket->counts[1 + phase];
         answer->mean_count++;
     }
@@ -56,7 +55,7 @@ static void finish(struct step_mean *sums, const uint32_t *known)
     sums->duration_ns /= (double)sums->steps;
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
         sums->phase_ns[phase] =
-            known[phase] == 0 ? (double)NAN : sums->phase_ns[phase] / known[phase];
+            known[phase] == 0 ? UNKNOWN : sums->phase_ns[phase] / known[phase];
 }
 
 static void from_steps(const struct steps *steps, uint32_t first, uint32_t count,

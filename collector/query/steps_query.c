@@ -1,11 +1,9 @@
 #include "query/steps_query.h"
 
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
 #include "query/parts.h"
-#include "query/pick.h"
 
 #define POINTS_DEFAULT 600u
 #define MARKERS_MAX    200u
@@ -219,12 +217,12 @@ static void from_series(const struct pick *pick, int64_t until_ns,
                 .number = which == 1 ? bucket->tag : NOT_KNOWN,
                 .start_ns = bucket->start_ns + (which == 0 ? 0 : width / 2),
                 .duration_ns = (double)(which == 0 ? bucket->min[0] : bucket->max[0]),
-                .other_ns = (double)NAN,
-                .samples = (double)NAN};
+                .other_ns = UNKNOWN,
+                .samples = UNKNOWN};
             for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
                 row->phase_ns[phase] =
                     bucket->counts[1 + phase] == 0
-                        ? (double)NAN
+                        ? UNKNOWN
                         : (double)bucket->sum[1 + phase] / bucket->counts[1 + phase];
         }
         answer->decimated = true;
@@ -306,8 +304,7 @@ static int list_markers(const struct pick *pick, struct steps_answer *answer)
             .time_ns = mark->time_ns,
             .kind = marker_kind(mark->kind),
             .label = marker_label(&answer->head, pick->process, mark),
-            .duration_ns =
-                mark->duration_ns > 0 ? (double)mark->duration_ns : (double)NAN};
+            .duration_ns = mark->duration_ns > 0 ? (double)mark->duration_ns : UNKNOWN};
     }
     return 0;
 }

@@ -26,7 +26,7 @@ struct step_row {
 struct steps_summary {
     uint64_t count;
     double mean_ns, p50_ns, p95_ns, p99_ns, std_ns, min_ns, max_ns;
-    double error_pct;              /* half of the mean's 95 % interval, of the mean */
+    double error_pct; /* half of the mean's 95 % interval, of the mean */
     /* The same of the steps that what is told of GPU work stands for: without the run's slow
      * first ones before it (query/warm_up.h). Count 0: it stands for all. */
     struct steps_usual {
@@ -43,7 +43,7 @@ struct steps_summary {
      * where nobody tells. */
     double waited_ns, waited_error_ns;
     double taken_ns, taken_error_ns; /* of it, a batch was there; of the same steps */
-    double late_share; /* of those steps: they waited so at all */
+    double late_share;               /* of those steps: they waited so at all */
     /* The same without the few steps that are far longer than all others
      * (numbers_rare_from): one of them makes the means above as unsure as they are large.
      * What is typical is known all the same. Over the steps remembered. */
@@ -109,7 +109,7 @@ struct steps_answer {
     uint32_t mean_count;
     struct steps_summary train, validation;
     struct steps_summary windows; /* steps in deep windows: in neither of the two */
-    double outside_ns;      /* between the first and the last step, in none of them */
+    double outside_ns; /* between the first and the last step, in none of them */
     /* Where the window shows a running job as it goes, else 0: of the whole run so far.
      * Right after a validation the last minute is nearly all validation. */
     double run_train_ns, run_validation_ns, run_outside_ns;

@@ -1,12 +1,8 @@
 /* Steps of a window to their statistics. */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 
-#include "query/numbers.h"
 #include "query/parts.h"
-#include "query/pick.h"
-#include "query/warm_up.h"
 
 #define NS_PER_S 1e9
 
@@ -27,7 +23,7 @@ static enum part part_of(const struct step *step)
 
 void parts_clear_summary(struct steps_summary *summary)
 {
-    double nan = (double)NAN;
+    double nan = UNKNOWN;
 
     *summary = (struct steps_summary){.mean_ns = nan,
                                       .p50_ns = nan,
@@ -67,7 +63,7 @@ static double phase_share(const struct step_totals *sums, uint32_t phase)
         ns += tagged->of[phase].ns;
         steps_ns += tagged->of[phase].steps_ns;
     }
-    return steps_ns > 0 ? ns / steps_ns : (double)NAN;
+    return steps_ns > 0 ? ns / steps_ns : UNKNOWN;
 }
 
 /* From sums to means; durations are not in it. */
@@ -116,7 +112,7 @@ static double waited_ns(const struct step *step)
 {
     double data = step_phase_ns(step, EVENT_PHASE_DATA);
 
-    return isnan(step->waited_ns) ? (data == 0 ? 0 : (double)NAN)
+    return isnan(step->waited_ns) ? (data == 0 ? 0 : UNKNOWN)
                                   : fmin((double)step->waited_ns, data);
 }
 
@@ -145,7 +141,7 @@ static double error_of(const struct numbers_series *series, uint64_t all)
 
 static double mean_of(const struct numbers_series *series)
 {
-    return series->count == 0 ? (double)NAN
+    return series->count == 0 ? UNKNOWN
                               : series->first + series->sum / (double)series->count;
 }
 

@@ -1,10 +1,8 @@
 #include "query/trace_query.h"
 
 #include <errno.h>
-#include <math.h>
 
 #include "query/parts.h"
-#include "query/pick.h"
 
 static bool is_wanted(const struct pick *pick, const struct process *process,
                       const struct trace_request *request)

@@ -1,6 +1,4 @@
-#include "query/warm_up.h"
-
-#include "query/numbers.h"
+#include "query/parts.h"
 
 #define MOST_STEPS  100u /* what is slow for longer is how the run is */
 #define SLOW        1.5  /* medians; what varies by less is no warm-up */

@@ -1,7 +1,5 @@
 #include "query/what_if.h"
 
-#include <math.h>
-
 static double busy_of(const struct gpu_device *device)
 {
     double busy = 0;

@@ -2,12 +2,10 @@
  *
  * A worker has no steps. Its time counts for the window, and where its loader feeds
  * validation, as the worker says, for validation. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "query/parts.h"
-#include "query/pick.h"
 #include "wire/facts.h"
 
 /* Calls of one name in all workers. */

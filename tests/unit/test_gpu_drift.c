@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "query/gpu_drift.h"
+#include "query/parts.h"
 
 #define STEPS 400u
 #define MS    INT64_C(1000000)

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "aggregate/gpu_host.h"
-#include "query/kernel_family.h"
+#include "query/kernel_name.h"
 
 static void kernels_are_told_apart_by_their_names(void **state)
 {

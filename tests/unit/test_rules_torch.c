@@ -1,7 +1,6 @@
 /* How torch is used: compiled, copied, spread over devices; and what a job without it is
  * told instead. */
-#include "query/kernel_family.h"
-#include "query/ops_sums.h"
+#include "query/ops_inside.h"
 #include "rule_summary.h"
 
 static struct gpu_device device;

@@ -1,6 +1,6 @@
 /* Which steps of a trace can be replayed, and their events to the replay. */
-#ifndef QUERY_REPLAY_STEPS_H
-#define QUERY_REPLAY_STEPS_H
+#ifndef QUERY_REPLAY_INSIDE_H
+#define QUERY_REPLAY_INSIDE_H
 
 #include "aggregate/replay.h"
 #include "query/trace_query.h"
@@ -34,5 +34,22 @@ uint64_t replay_steps_feed(struct replay *replay, const struct trace_process *pr
 
 /* Why there is none; process may be NULL. */
 const char *replay_steps_why_none(const struct trace_process *process);
+
+/* What devices did, by the phase of a recorded step in which the host launched it: a device
+ * that is behind does it while the host is in another phase, or in a later step. Each kernel,
+ * copy and memset counts by itself, beside others too.
+ *
+ * What ran behind the end of the trace is not known: a step counts where in each of its phases
+ * LAUNCHED_KNOWN of the launches have their work.
+ */
+#define LAUNCHED_KNOWN 0.95
+
+/* mean[]: of those picks by phase, the last of what was launched in none; ns per step. NaN
+ * where the phase is not known in one of the steps, or no step counts. Reads the events of
+ * the picks, and then those of the process since the first of them once: at most
+ * REPLAY_READ_MAX, of more nothing is told. */
+void launched_mean(const struct trace_process *process,
+                   const struct replay_pick picks[], uint32_t count,
+                   double mean[EVENT_PHASES + 1]);
 
 #endif

@@ -5,8 +5,8 @@
  * training, rise by themselves, and end higher than all of the window before. So what an
  * epoch or a validation gathers and gives back is told once at most.
  */
-#ifndef QUERY_MEMORY_GROWTH_H
-#define QUERY_MEMORY_GROWTH_H
+#ifndef QUERY_MEMORY_INSIDE_H
+#define QUERY_MEMORY_INSIDE_H
 
 #include "query/memory_query.h"
 #include "query/pick.h"
@@ -41,5 +41,10 @@ void memory_envelopes_add(struct memory_envelopes *envelopes, int64_t time_ns,
 /* `left` bytes are free; NaN unknown. */
 struct memory_growth memory_envelopes_growth(const struct memory_envelopes *envelopes,
                                              double left);
+
+/* All of `device` in the window that was picked, with at most so many points. */
+MUST_CHECK int memory_fill_device(const struct pick *pick,
+                                  const struct memory_table *table, uint32_t points,
+                                  struct memory_device *device);
 
 #endif

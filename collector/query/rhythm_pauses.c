@@ -1,8 +1,19 @@
-#include "query/pauses.h"
+/* Pauses: single steps that take many times as long as the others, too seldom to be a
+ * period within a window. Looked for in all steps that are remembered, where the window
+ * reaches to the newest of a running job; else in the window. */
 
-#include <math.h>
+#include "query/rhythm_inside.h"
 
-#include "query/numbers.h"
+#define PAUSES_MAX 64u /* the newest are looked at; more are not seldom */
+
+struct pauses {
+    const struct step
+        *steps[PAUSES_MAX];      /* of one distance, newest first; the store's */
+    uint32_t places[PAUSES_MAX]; /* of them: steps before the newest step */
+    uint32_t count;
+    uint32_t gap; /* steps from one to the next, where none is missing */
+    bool rough;   /* their distance is one of time, so `gap` is a mean */
+};
 
 /* A pause is so many medians longer than a step. What is shorter and comes less than
  * once in PAUSES_APART steps is no loss worth a name. */
@@ -59,7 +70,8 @@ static uint32_t range_of(const struct pick *pick, uint32_t *count)
     return 0;
 }
 
-double pauses_extra_ns(const struct step *step, double median_ns)
+/* How much longer than the median a step is, without collections. */
+static double extra_ns_of(const struct step *step, double median_ns)
 {
     return (double)step->duration_ns - (double)step->gc_ns - median_ns;
 }
@@ -77,7 +89,7 @@ static void collect(const struct pick *pick, struct search *search)
             continue;
         if (step->number < FIRST_STEPS)
             break;
-        double extra = pauses_extra_ns(step, search->median_ns);
+        double extra = extra_ns_of(step, search->median_ns);
 
         if (!(step->flags & EVENT_STEP_WINDOW) &&
             extra > PAUSES_LONG * search->median_ns)
@@ -171,7 +183,9 @@ static bool find_chain(const struct search *search, bool rough, struct chain *ch
     return false;
 }
 
-bool pauses_find(const struct pick *pick, double median_ns, struct pauses *pauses)
+/* `median_ns` of the window's steps. False: none that come at one distance. */
+static bool find_pauses(const struct pick *pick, double median_ns,
+                        struct pauses *pauses)
 {
     struct search search = {.median_ns = median_ns};
     struct chain chain, by_time;
@@ -204,4 +218,35 @@ bool pauses_find(const struct pick *pick, double median_ns, struct pauses *pause
     pauses->gap =
         (uint32_t)((oldest->place - newest->place) / (chain.places - 1) + 0.5);
     return pauses->gap > 0;
+}
+
+/* A period that is longer than the window shows: of all pauses that are remembered. */
+void rhythm_find_pauses(const struct pick *pick, struct rhythm_work *work,
+                        struct rhythm *rhythm)
+{
+    struct pauses pauses;
+    struct rhythm_sums sums = {0};
+    struct cycles cycles = {.count = 0};
+
+    if (rhythm->period_steps > 0 || !find_pauses(pick, work->median, &pauses))
+        return;
+    for (uint32_t i = pauses.count; i-- > 0;) {
+        double ns = extra_ns_of(pauses.steps[i], work->median);
+
+        cycles_add(&cycles, pauses.places[pauses.count - 1] - pauses.places[i], ns);
+        rhythm_add(work, &sums, pauses.steps[i], ns);
+    }
+    struct cycles_price price = cycles_even(&cycles, 0);
+    struct rhythm_extra extra = rhythm_finish_cycles(&sums, &price);
+
+    /* First batches of epochs were told. */
+    if (rhythm->epoch.steps > 0 && extra.part == EVENT_PHASE_DATA)
+        return;
+    rhythm->period = extra;
+    rhythm->period_steps = pauses.gap;
+    rhythm->period_is_rough = pauses.rough;
+    for (uint32_t i = 0; i < work->count; i++)
+        for (uint32_t p = 0; p < pauses.count; p++)
+            if (work->items[i].step == pauses.steps[p])
+                work->items[i].left -= rhythm_over(work, i);
 }
