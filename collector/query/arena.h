@@ -17,6 +17,10 @@ struct arena {
  * of memory or when the product overflows. count 0 gives a valid pointer. */
 MUST_CHECK void *arena_new(struct arena *arena, size_t count, size_t size);
 
+/* Makes `list` one of `count` zeroed things; false without memory. */
+#define ARENA_LIST(arena, list, count)                                                 \
+    (((list) = arena_new(arena, count, sizeof(*(list)))) != NULL)
+
 /* A copy of `text`; "" when text is NULL or memory is short: a label is never worth a
  * failed answer. */
 const char *arena_text(struct arena *arena, const char *text);

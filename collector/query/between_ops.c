@@ -72,8 +72,7 @@ static double other_share(const struct pick *pick)
         double ns = step_other_ns(step);
 
         if (!(step->flags & EVENT_STEP_OPS) || isnan(ns) ||
-            (step->flags &
-             (EVENT_STEP_TAGGED | EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW)) != 0)
+            (step->flags & (EVENT_STEP_TAGGED | STEP_APART)) != 0)
             continue;
         other += ns;
         all += (double)step->duration_ns;

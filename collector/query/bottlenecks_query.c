@@ -6,31 +6,13 @@
 #include "query/ops_inside.h"
 #include "wire/facts.h"
 
-/* The same head for a part, with an arena of its own. */
-static void copy_head(const struct answer *from, struct answer *to)
-{
-    *to = *from;
-    to->arena = (struct arena){0};
-    to->reason = "";
-}
-
-/* Parts write through their own head. */
-static struct pick part_pick(const struct pick *pick, struct answer *head)
-{
-    struct pick part = *pick;
-
-    copy_head(pick->head, head);
-    part.head = head;
-    return part;
-}
-
 static int fill_parts(struct pick *pick, const struct bottlenecks_request *request,
                       bool run, struct bottlenecks_answer *answer)
 {
     struct ops_request cpu = {.device = OPS_CPU, .k = request->k, .judged = OPS_JUDGED};
     struct ops_request cuda = {
         .device = OPS_ACCELERATOR, .k = request->k, .judged = OPS_JUDGED};
-    struct pick part = part_pick(pick, &answer->steps.head);
+    struct pick part = pick_part(pick, &answer->steps.head);
     int error = parts_steps_summary(&part, run, &answer->steps);
 
     pick->head->steps = answer->steps.head.steps;
@@ -40,27 +22,27 @@ static int fill_parts(struct pick *pick, const struct bottlenecks_request *reque
     pick->head->window.complete = answer->steps.head.window.complete;
     if (error == 0)
         error = parts_slow(&part, &answer->steps);
-    part = part_pick(pick, &answer->cpu.head);
+    part = pick_part(pick, &answer->cpu.head);
     if (error == 0)
         error = parts_ops(&part, &cpu, &answer->steps, &answer->cpu);
     if (error == 0)
         error = parts_callers(&part, &answer->steps, &answer->cpu);
     if (error == 0)
         error = parts_modules(&part, &answer->steps, &answer->cpu);
-    part = part_pick(pick, &answer->cuda.head);
+    part = pick_part(pick, &answer->cuda.head);
     if (error == 0)
         error = parts_ops(&part, &cuda, &answer->steps, &answer->cuda);
-    part = part_pick(pick, &answer->memory.head);
+    part = pick_part(pick, &answer->memory.head);
     if (error == 0)
         error = parts_memory(&part, 0, &answer->memory);
-    part = part_pick(pick, &answer->gpu.head);
+    part = pick_part(pick, &answer->gpu.head);
     if (error == 0)
         error = parts_gpu(&part, 0, &answer->gpu);
     if (error == 0 && gpu_busiest(&answer->gpu) != NULL)
         ops_sums_fit(gpu_busiest(&answer->gpu)->use_ns[GPU_COMPUTE], &answer->cuda);
     if (error == 0)
         error = parts_hardware(&part, 0, &answer->hardware);
-    part = part_pick(pick, &answer->ranks.head);
+    part = pick_part(pick, &answer->ranks.head);
     if (error == 0)
         error = parts_ranks(&part, &answer->ranks);
     return error;
@@ -70,9 +52,7 @@ static int list_peaks(struct bottlenecks_answer *answer)
 {
     const struct memory_answer *memory = &answer->memory;
 
-    answer->peaks =
-        arena_new(&answer->head.arena, memory->device_count, sizeof(*answer->peaks));
-    if (answer->peaks == NULL)
+    if (!ARENA_LIST(&answer->head.arena, answer->peaks, memory->device_count))
         return -ENOMEM;
     for (uint32_t i = 0; i < memory->device_count; i++) {
         const struct memory_device *device = &memory->devices[i];

@@ -2,6 +2,9 @@
 
 #include <stdlib.h>
 
+#include "aggregate/sum.h"
+#include "query/numbers.h"
+
 #define BLOCK_STEPS 16u /* recorded: a weight is then good to a quarter */
 #define RUN_STEPS   8u /* in a row: no accident, nor a block of the draw, but its rate */
 #define LEAST_STEPS                                                                    \
@@ -19,7 +22,7 @@ static bool list_steps(struct drawing *drawing, const struct pick *pick,
     for (uint32_t i = first; drawing->steps != NULL && i < first + count; i++) {
         const struct step *step = steps_at(steps, i);
 
-        if (step->flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW))
+        if (step->flags & STEP_APART)
             continue;
         if (!is_recorded(whose, step)) {
             others++;
@@ -122,15 +125,6 @@ void drawing_free(struct drawing *drawing)
 
 uint32_t drawing_from(const struct drawing *drawing, int64_t time_ns)
 {
-    uint32_t low = 0, high = drawing->count;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (drawing->steps[middle].start_ns < time_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return numbers_upto(&drawing->steps[0].start_ns, sizeof(drawing->steps[0]),
+                        drawing->count, time_after(time_ns, -1));
 }

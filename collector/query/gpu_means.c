@@ -108,7 +108,7 @@ static double mean_step_ns(const struct pick *pick)
     for (uint32_t i = usual; i < first + count; i++) {
         const struct step *step = steps_at(steps, i);
 
-        if (step->flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW))
+        if (step->flags & STEP_APART)
             continue;
         sum += (double)step->duration_ns;
         trained++;
@@ -116,28 +116,22 @@ static double mean_step_ns(const struct pick *pick)
     return sum / (trained > 0 ? trained : UNKNOWN);
 }
 
-static void scale(double *ns, uint32_t count, double sum, double most)
-{
-    for (uint32_t i = 0; i < count && sum > most; i++)
-        ns[i] *= most / sum;
-}
-
 /* Where the known steps were longer than those they stand for, the device did the same in
  * less time, and waited less. */
 static void fit_into_step(double step_ns, struct gpu_device *device)
 {
-    double busy = 0, idle = 0;
+    double busy = gpu_device_busy_ns(device), idle = 0;
+    double left = busy < step_ns ? step_ns - busy : 0;
+    double launch = device->idle_ns[GPU_IDLE_LAUNCH];
 
-    for (uint32_t i = 0; i < GPU_USES; i++)
-        busy += device->use_ns[i];
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         idle += device->idle_ns[i];
     if (!(busy + idle > step_ns))
         return;
-    scale(device->use_ns, GPU_USES, busy, step_ns);
-    double launch = device->idle_ns[GPU_IDLE_LAUNCH];
-
-    scale(device->idle_ns, GPU_IDLES, idle, busy < step_ns ? step_ns - busy : 0);
+    for (uint32_t i = 0; i < GPU_USES && busy > step_ns; i++)
+        device->use_ns[i] *= step_ns / busy;
+    for (uint32_t i = 0; i < GPU_IDLES && idle > left; i++)
+        device->idle_ns[i] *= left / idle;
     if (launch > 0)
         device->queued_ns *= device->idle_ns[GPU_IDLE_LAUNCH] / launch;
 }
@@ -165,21 +159,22 @@ int gpu_means(const struct pick *pick, const struct gpu_table *table,
     uint64_t oldest = gpu_oldest_step(gpu);
     struct walk walk = {gpu, table, oldest};
     struct drawing drawing;
-    double sum = UNKNOWN;
 
     if (!drawing_weigh(&drawing, pick, is_known, &walk)) {
         drawing_free(&drawing);
         return -ENOMEM;
     }
     walk.at = oldest;
-    sum = sum_steps(&drawing, &walk, pick, device);
+    double sum = sum_steps(&drawing, &walk, pick, device);
+
     drawing_free(&drawing);
+    sum = sum > 0 ? sum : UNKNOWN;
     for (uint32_t i = 0; i < GPU_USES; i++)
-        device->use_ns[i] /= sum > 0 ? sum : UNKNOWN;
+        device->use_ns[i] /= sum;
     for (uint32_t i = 0; i < GPU_IDLES; i++)
-        device->idle_ns[i] /= sum > 0 ? sum : UNKNOWN;
-    device->queued_ns /= sum > 0 ? sum : UNKNOWN;
-    device->data_ns /= sum > 0 ? sum : UNKNOWN;
+        device->idle_ns[i] /= sum;
+    device->queued_ns /= sum;
+    device->data_ns /= sum;
     fit_into_step(mean_step_ns(pick), device);
     if (device->known_steps > 0)
         return 0;
@@ -234,16 +229,14 @@ static void look_at(double *values, uint32_t count, struct gpu_device *device)
         uint32_t from = (uint32_t)((uint64_t)count * p / points);
         uint32_t to = (uint32_t)((uint64_t)count * (p + 1) / points);
 
-        numbers_sort(values + from, to - from);
-        levels[points - 1 - p] = numbers_quantile(values + from, to - from, 0.5);
+        levels[points - 1 - p] = numbers_median(values + from, to - from);
         times[p] = p;
     }
     double rise = numbers_slope(times, levels, points, &sure) * points;
 
     if (!sure || !(rise > 0) || !numbers_rises(levels, points, DRIFT_LEAST / 4))
         return;
-    numbers_sort(values, count);
-    double first = numbers_quantile(values, count, 0.5) - rise / 2;
+    double first = numbers_median(values, count) - rise / 2;
 
     if (!(first > 0) || rise < DRIFT_LEAST * first)
         return;

@@ -39,8 +39,7 @@ static bool is_off(const struct process *process)
 /* Training steps of the window in the whole of which work was recorded. */
 static uint64_t recorded_steps(const struct pick *pick)
 {
-    const uint8_t looked_at =
-        EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW | EVENT_STEP_KERNELS;
+    const uint8_t looked_at = STEP_APART | EVENT_STEP_KERNELS;
     uint32_t count, first = pick_steps(pick, &count);
     uint64_t recorded = 0;
 
@@ -115,10 +114,8 @@ static void fill_points(const struct gpu *gpu, const struct gpu_table *table,
 static int fill_copies(const struct pick *pick, const struct gpu_work *work,
                        struct gpu_run *run)
 {
-    run->copies =
-        arena_new(&pick->head->arena, sizeof(work->copies) / sizeof(struct gpu_moves),
-                  sizeof(*run->copies));
-    if (run->copies == NULL)
+    if (!ARENA_LIST(&pick->head->arena, run->copies,
+                    sizeof(work->copies) / sizeof(struct gpu_moves)))
         return -ENOMEM;
     for (uint32_t way = 0; way < GPU_COPY_WAYS; way++)
         for (uint32_t side = 0; side < GPU_COPY_SIDES; side++) {
@@ -251,8 +248,7 @@ static int fill_device(const struct pick *pick, const struct gpu_table *table,
     if (gpu_drift(&pick->head->arena, &pick->process->gpu, table, range, device) != 0 ||
         fill_run(pick, table, &device->run) != 0)
         return -ENOMEM;
-    device->points = arena_new(&pick->head->arena, points, sizeof(*device->points));
-    if (device->points == NULL)
+    if (!ARENA_LIST(&pick->head->arena, device->points, points))
         return -ENOMEM;
     fill_points(&pick->process->gpu, table, range, points, device);
     return 0;
@@ -272,9 +268,7 @@ int parts_gpu(const struct pick *pick, uint32_t points, struct gpu_answer *answe
         explain(pick, answer);
         return 0;
     }
-    answer->devices =
-        arena_new(&answer->head.arena, gpu->table_count, sizeof(*answer->devices));
-    if (answer->devices == NULL)
+    if (!ARENA_LIST(&answer->head.arena, answer->devices, gpu->table_count))
         return -ENOMEM;
     if (is_off(pick->process))
         explain(pick, answer);
@@ -284,20 +278,27 @@ int parts_gpu(const struct pick *pick, uint32_t points, struct gpu_answer *answe
     return error;
 }
 
+double gpu_device_busy_ns(const struct gpu_device *device)
+{
+    double busy = 0;
+
+    for (uint32_t use = 0; use < GPU_USES; use++)
+        busy += device->use_ns[use];
+    return busy;
+}
+
 const struct gpu_device *gpu_busiest(const struct gpu_answer *answer)
 {
     const struct gpu_device *busiest = NULL;
     double most = -1;
 
     for (uint32_t i = 0; i < answer->device_count; i++) {
-        double busy = 0;
+        double busy = gpu_device_busy_ns(&answer->devices[i]);
 
-        for (uint32_t use = 0; use < GPU_USES; use++)
-            busy += answer->devices[i].use_ns[use];
-        if (!(busy > most))
-            continue;
-        most = busy;
-        busiest = &answer->devices[i];
+        if (busy > most) {
+            most = busy;
+            busiest = &answer->devices[i];
+        }
     }
     return busiest;
 }
@@ -311,13 +312,12 @@ int gpu_query(struct store *store, const struct selection *selection,
     *answer = (struct gpu_answer){0};
     if (points > POINTS_MAX)
         return -EINVAL;
-    int error = pick_begin(&pick, store, selection, &answer->head);
+    int error = pick_open(&pick, store, selection, &answer->head);
 
     if (error != 0)
         return hardware_query(store, &answer->head.arena, &answer->hardware) != 0
                    ? -ENOMEM
                    : error;
-    pick_window(&pick, &selection->window);
     error = parts_gpu(&pick, points, answer);
     if (error == 0)
         error = parts_hardware(&pick, points, &answer->hardware);

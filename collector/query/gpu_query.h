@@ -93,6 +93,9 @@ struct gpu_answer {
     struct hardware_answer hardware; /* of gpu_query() alone */
 };
 
+/* In an average step; NaN unknown. */
+double gpu_device_busy_ns(const struct gpu_device *device);
+
 /* The device that works most per step, among equals the first. A rank works on one: of the
  * others, which it touched at most, the idle time is no loss. NULL where no step tells. */
 const struct gpu_device *gpu_busiest(const struct gpu_answer *answer);

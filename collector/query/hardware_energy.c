@@ -4,6 +4,16 @@
 /* What is further apart says nothing of the power between. */
 #define NEAR_NS HARDWARE_CURRENT_NS
 
+const struct hardware_sample *stretch_at(const struct stretch *stretch, uint32_t i)
+{
+    return hardware_point(stretch->hardware, stretch->device, i);
+}
+
+int64_t stretch_ns(const struct stretch *stretch, uint32_t i)
+{
+    return stretch_at(stretch, i)->monotonic_ns - stretch->zero_ns;
+}
+
 struct stretch stretch_of_window(const struct pick *pick,
                                  const struct hardware_device *device)
 {
@@ -13,23 +23,13 @@ struct stretch stretch_of_window(const struct pick *pick,
                               .zero_ns = pick->session->zero_monotonic_ns};
     uint32_t count = hardware_points(stretch.hardware, device), at = 0;
 
-    while (at < count && hardware_point(stretch.hardware, device, at)->monotonic_ns -
-                                 stretch.zero_ns <
-                             window->from_ns)
+    while (at < count && stretch_ns(&stretch, at) < window->from_ns)
         at++;
     stretch.first = at;
-    while (at < count && hardware_point(stretch.hardware, device, at)->monotonic_ns -
-                                 stretch.zero_ns <=
-                             window->to_ns)
+    while (at < count && stretch_ns(&stretch, at) <= window->to_ns)
         at++;
     stretch.last = at;
     return stretch;
-}
-
-int64_t stretch_ns(const struct stretch *stretch, uint32_t i)
-{
-    return hardware_point(stretch->hardware, stretch->device, i)->monotonic_ns -
-           stretch->zero_ns;
 }
 
 /* ---- energy ------------------------------------------------------------------------ */
@@ -95,13 +95,9 @@ static double energy_between(const struct hardware_sample *from,
 /* The next point that tells of energy, from `i` on; `last` where none does. */
 static uint32_t next_told(const struct stretch *stretch, uint32_t i)
 {
-    for (; i < stretch->last; i++) {
-        const struct hardware_sample *sample =
-            hardware_point(stretch->hardware, stretch->device, i);
-
-        if (!isnan(sample->energy_j) || !isnan(sample->power_w))
-            break;
-    }
+    while (i < stretch->last && isnan(stretch_at(stretch, i)->energy_j) &&
+           isnan(stretch_at(stretch, i)->power_w))
+        i++;
     return i;
 }
 
@@ -117,8 +113,7 @@ void stretch_sum_energy(const struct stretch *stretch, const struct pick *pick,
     for (; (i = next_told(stretch, i + 1)) < stretch->last; before = i) {
         int64_t from_ns = stretch_ns(stretch, before), to_ns = stretch_ns(stretch, i);
         double joules =
-            energy_between(hardware_point(stretch->hardware, stretch->device, before),
-                           hardware_point(stretch->hardware, stretch->device, i));
+            energy_between(stretch_at(stretch, before), stretch_at(stretch, i));
 
         if (to_ns <= from_ns || isnan(joules))
             continue;

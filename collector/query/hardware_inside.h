@@ -16,7 +16,8 @@ struct stretch {
 struct stretch stretch_of_window(const struct pick *pick,
                                  const struct hardware_device *device);
 
-/* On the session's axis. */
+/* One of its samples, and that one's time on the session's axis. */
+const struct hardware_sample *stretch_at(const struct stretch *stretch, uint32_t i);
 int64_t stretch_ns(const struct stretch *stretch, uint32_t i);
 
 /* energy_j to samples_per_joule of the row, over the time in which energy is told. After

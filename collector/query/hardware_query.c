@@ -103,8 +103,7 @@ static int fill_rows(struct arena *arena, const struct hardware *hardware,
                                        .samples_per_joule = UNKNOWN};
     if (now->state == WIRE_STATE_UNKNOWN)
         answer->reason = "not asked yet: once a second while a process runs";
-    answer->rows = arena_new(arena, now->device_count, sizeof(*answer->rows));
-    if (answer->rows == NULL)
+    if (!ARENA_LIST(arena, answer->rows, now->device_count))
         return -ENOMEM;
     for (uint32_t i = 0; i < now->device_count; i++)
         fill_row(arena, &now->devices[i], &answer->rows[answer->row_count++]);
@@ -128,12 +127,9 @@ static void mean_point(const struct stretch *stretch, uint32_t first, uint32_t l
 {
     double counts[HARDWARE_COLUMNS] = {0}, values[HARDWARE_COLUMNS];
 
-    *point = (struct hardware_point){
-        .time_ns =
-            hardware_point(stretch->hardware, stretch->device, first)->monotonic_ns -
-            stretch->zero_ns};
+    *point = (struct hardware_point){.time_ns = stretch_ns(stretch, first)};
     for (uint32_t i = first; i < last; i++) {
-        sample_values(hardware_point(stretch->hardware, stretch->device, i), values);
+        sample_values(stretch_at(stretch, i), values);
         for (uint32_t column = 0; column < HARDWARE_COLUMNS; column++)
             if (!isnan(values[column])) {
                 point->values[column] += values[column];
@@ -153,8 +149,7 @@ static int fill_points(struct arena *arena, const struct stretch *stretch,
     if (most == 0)
         return 0;
     most = most < HARDWARE_POINTS_MAX ? most : HARDWARE_POINTS_MAX;
-    row->points = arena_new(arena, most, sizeof(*row->points));
-    if (row->points == NULL)
+    if (!ARENA_LIST(arena, row->points, most))
         return -ENOMEM;
     for (uint32_t i = 0, group = (count + most - 1) / most; i < count; i += group) {
         uint32_t end = i + group < count ? i + group : count;
@@ -165,25 +160,13 @@ static int fill_points(struct arena *arena, const struct stretch *stretch,
     return 0;
 }
 
-static void sum_means(const struct stretch *stretch, struct hardware_row *row)
-{
-    struct hardware_point point;
-
-    if (stretch->first == stretch->last)
-        return;
-    mean_point(stretch, stretch->first, stretch->last, &point);
-    memcpy(row->mean, point.values, sizeof(row->mean));
-}
-
 /* A link slows down while its board idles, and the last look is often then. */
 static void find_generation(const struct stretch *stretch, struct hardware_row *row)
 {
     float most = NAN;
 
     for (uint32_t i = stretch->first; i < stretch->last; i++)
-        most = fmaxf(
-            most,
-            hardware_point(stretch->hardware, stretch->device, i)->pcie_generation);
+        most = fmaxf(most, stretch_at(stretch, i)->pcie_generation);
     if (!isnan(most))
         row->pcie_most = (double)most;
 }
@@ -236,8 +219,7 @@ static void sum_slowed(const struct stretch *stretch, struct hardware_row *row)
     double all = 0;
 
     for (uint32_t i = stretch->first; i < stretch->last; i++) {
-        const struct hardware_sample *sample =
-            hardware_point(stretch->hardware, stretch->device, i);
+        const struct hardware_sample *sample = stretch_at(stretch, i);
 
         if (!sample->slowed_known || is_idle(sample))
             continue;
@@ -259,6 +241,7 @@ static int join_row(const struct pick *pick, const struct hardware_device *devic
                     uint32_t points, struct hardware_row *row)
 {
     struct stretch stretch = stretch_of_window(pick, device);
+    struct hardware_point mean;
 
     if (device->last_xid_monotonic_ns != 0)
         row->last_xid_ns = device->last_xid_monotonic_ns - stretch.zero_ns;
@@ -271,7 +254,10 @@ static int join_row(const struct pick *pick, const struct hardware_device *devic
     row->idle_w = hardware_idle_w(&pick->store->hardware, device);
     sum_slowed(&stretch, row);
     find_generation(&stretch, row);
-    sum_means(&stretch, row);
+    if (stretch.first < stretch.last) {
+        mean_point(&stretch, stretch.first, stretch.last, &mean);
+        memcpy(row->mean, mean.values, sizeof(row->mean));
+    }
     return fill_points(&pick->head->arena, &stretch, points, row);
 }
 

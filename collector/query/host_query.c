@@ -43,8 +43,7 @@ static int list_points(const struct pick *pick, struct host_answer *answer)
     int64_t from = answer->head.window.from_ns + answer->head.start_unix_ns;
     int64_t to = answer->head.window.to_ns + answer->head.start_unix_ns;
 
-    answer->points = arena_new(&answer->head.arena, count, sizeof(*answer->points));
-    if (answer->points == NULL)
+    if (!ARENA_LIST(&answer->head.arena, answer->points, count))
         return -ENOMEM;
     for (uint64_t i = state->count - count; i < state->count; i++) {
         const struct host_sample *sample = &state->points[i % STATE_HOST_POINTS];
@@ -72,9 +71,8 @@ static int list_processes(const struct pick *pick, struct host_answer *answer)
 {
     double cores = 0;
 
-    answer->processes = arena_new(&answer->head.arena, pick->session->process_count,
-                                  sizeof(*answer->processes));
-    if (answer->processes == NULL)
+    if (!ARENA_LIST(&answer->head.arena, answer->processes,
+                    pick->session->process_count))
         return -ENOMEM;
     for (const struct process *process = pick->session->processes; process != NULL;
          process = process->next) {

@@ -26,6 +26,11 @@ static bool has(struct word word, const char *part)
     return memmem(word.at, word.length, part, strlen(part)) != NULL;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 /* The next identifier from `at` on; length 0 at the end. */
 static struct word next_word(const char *at)
 {
@@ -33,13 +38,13 @@ static struct word next_word(const char *at)
 
     while (*at != '\0' && !is_letter(*at)) {
         /* The digits of 2ul are no word, nor what follows them. */
-        bool digit = *at >= '0' && *at <= '9';
+        bool digit = is_digit(*at);
 
         at++;
-        while (digit && (is_letter(*at) || (*at >= '0' && *at <= '9')))
+        while (digit && (is_letter(*at) || is_digit(*at)))
             at++;
     }
-    while (is_letter(at[length]) || (at[length] >= '0' && at[length] <= '9'))
+    while (is_letter(at[length]) || is_digit(at[length]))
         length++;
     return (struct word){at, length};
 }
@@ -156,11 +161,10 @@ static struct word next_mangled(const char *at)
         struct word word = {at, 0};
         size_t length = 0;
 
-        for (; *word.at >= '0' && *word.at <= '9' && length < 1000; word.at++)
+        for (; is_digit(*word.at) && length < 1000; word.at++)
             length = 10 * length + (size_t)(*word.at - '0');
         while (word.length < length &&
-               (is_letter(word.at[word.length]) ||
-                (word.at[word.length] >= '0' && word.at[word.length] <= '9')))
+               (is_letter(word.at[word.length]) || is_digit(word.at[word.length])))
             word.length++;
         if (length == 0 || word.length < length) {
             at = skip_mangled(at);
@@ -368,60 +372,36 @@ enum kernel_family kernel_family(const char *name)
 
 bool kernel_uses_tensor_cores(const char *name)
 {
-    /* Kernels beside the products, under the same name; and products of the same libraries
-     * on the other cores. */
-    static const char *const none[] = {"flash_bwd_dot",
-                                       "flash_bwd_convert",
-                                       "flash_bwd_clear",
-                                       "bwd_preprocess",
-                                       "_combine_kernel",
-                                       "SplitKVCombine",
-                                       "SubTensorOp", /* MIOpen's: tensors, no cores */
-                                       "_ffma",
-                                       "_sm50",
-                                       NULL};
-    static const char *const marks[] = {"h884",
-                                        "s884",
-                                        "d884",
-                                        "h1688",
-                                        "s1688",
-                                        "c1688",
-                                        "i8816",
-                                        "i16832",
-                                        "16816",
-                                        "16832",
-                                        "hmma",
-                                        "imma",
-                                        "wmma",
-                                        "wgmma",
-                                        "gmma",
-                                        "tmaumma",
-                                        "warpgroup",
-                                        "tensorop",
-                                        "_tensor8x8",
-                                        "_tensor16x8",
-                                        "tcgen05",
-                                        "tfloat32",
-                                        "mfma",
-                                        "_xdl",  /* AMD's matrix instructions */
-                                        "_gtcx", /* convolutions made of them */
-                                        "_sm100f",
-                                        "xmma_gemm",
-                                        "xmma_implicit_gemm",
-                                        "xmma_sparse",
-                                        "xmma_warp_specialized",
-                                        "nvjet_",
-                                        "flash_fwd",
-                                        "flash_bwd",
-                                        "FlashAttnFwdSm",
-                                        "FlashAttnBwdSm",
-                                        "fmha_",
-                                        "fmhaSm",
-                                        "BlockFmha",
-                                        "attn_fwd", /* Triton's, by tl.dot */
-                                        "attn_bwd",
-                                        "_matmul_ogs",
-                                        "unified_attention_",
+    /* Kernels next to the products, under the same name, and products of the same libraries
+     * on the other cores. MIOpen's SubTensorOp works on tensors and uses no such cores. */
+    static const char *const none[] = {"flash_bwd_dot",   "flash_bwd_convert",
+                                       "flash_bwd_clear", "bwd_preprocess",
+                                       "_combine_kernel", "SplitKVCombine",
+                                       "SubTensorOp",     "_ffma",
+                                       "_sm50",           NULL};
+    /* "_xdl" are AMD's matrix instructions, "_gtcx" convolutions made of them; attn_fwd and
+     * attn_bwd are Triton's, by tl.dot. */
+    static const char *const marks[] = {"h884",           "s884",
+                                        "d884",           "h1688",
+                                        "s1688",          "c1688",
+                                        "i8816",          "i16832",
+                                        "16816",          "16832",
+                                        "hmma",           "imma",
+                                        "wmma",           "wgmma",
+                                        "gmma",           "tmaumma",
+                                        "warpgroup",      "tensorop",
+                                        "_tensor8x8",     "_tensor16x8",
+                                        "tcgen05",        "tfloat32",
+                                        "mfma",           "_xdl",
+                                        "_gtcx",          "_sm100f",
+                                        "xmma_gemm",      "xmma_implicit_gemm",
+                                        "xmma_sparse",    "xmma_warp_specialized",
+                                        "nvjet_",         "flash_fwd",
+                                        "flash_bwd",      "FlashAttnFwdSm",
+                                        "FlashAttnBwdSm", "fmha_",
+                                        "fmhaSm",         "BlockFmha",
+                                        "attn_fwd",       "attn_bwd",
+                                        "_matmul_ogs",    "unified_attention_",
                                         "sdpa_sm"};
 
     if (has_one(name, none))

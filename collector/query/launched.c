@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "aggregate/history.h"
+#include "query/numbers.h"
 #include "query/replay_inside.h"
 #include "query/replay_query.h"
 
@@ -98,18 +99,12 @@ static int by_start(const void *left, const void *right)
 /* EVENT_PHASES in none; they do not lie in each other. */
 static uint8_t phase_at(const struct looking *looking, int64_t at_ns)
 {
-    uint32_t low = 0, high = looking->phase_count;
+    uint32_t after =
+        numbers_upto(&looking->phases[0].start_ns, sizeof(looking->phases[0]),
+                     looking->phase_count, at_ns);
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (looking->phases[middle].start_ns > at_ns)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low > 0 && at_ns < looking->phases[low - 1].end_ns
-               ? (uint8_t)looking->phases[low - 1].phase
+    return after > 0 && at_ns < looking->phases[after - 1].end_ns
+               ? (uint8_t)looking->phases[after - 1].phase
                : EVENT_PHASES;
 }
 

@@ -143,8 +143,7 @@ static void find_peaks(const struct pick *pick, const struct memory_table *table
     kept = by_step ? choose_peaks(table, range, peaks, &count) : 0;
     if (kept == 0)
         return;
-    numbers_sort(peaks, kept);
-    device->usual_peak_bytes = numbers_quantile(peaks, kept, 0.5);
+    device->usual_peak_bytes = numbers_median(peaks, kept);
     device->least_peak_bytes = peaks[0];
     device->peaks = count;
     for (uint32_t i = range[0]; i < range[1]; i++) {
@@ -299,8 +298,7 @@ static int find_largest(const struct pick *pick, const struct memory_table *tabl
 {
     struct arena *arena = &pick->head->arena;
 
-    device->largest = arena_new(arena, table->largest_count, sizeof(*device->largest));
-    if (device->largest == NULL)
+    if (!ARENA_LIST(arena, device->largest, table->largest_count))
         return -ENOMEM;
     device->largest_count = table->largest_count;
     for (uint32_t i = 0; i < table->largest_count; i++)

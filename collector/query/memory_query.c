@@ -41,8 +41,7 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
         state->count == 0
             ? UNKNOWN
             : state->points[(state->count - 1) % STATE_HOST_POINTS].memory_used_bytes;
-    host->points = arena_new(&pick->head->arena, points, sizeof(*host->points));
-    if (host->points == NULL)
+    if (!ARENA_LIST(&pick->head->arena, host->points, points))
         return -ENOMEM;
     if (ring->count > 0 && series_at(ring, 0)->start_ns > from_ns)
         from_ns = series_at(ring, 0)->start_ns;
@@ -95,9 +94,7 @@ int parts_memory(const struct pick *pick, uint32_t points, struct memory_answer 
     const struct memory *memory = &pick->process->memory;
     int error = 0;
 
-    answer->devices =
-        arena_new(&pick->head->arena, memory->count, sizeof(*answer->devices));
-    if (answer->devices == NULL)
+    if (!ARENA_LIST(&pick->head->arena, answer->devices, memory->count))
         return -ENOMEM;
     for (uint32_t i = 0; i < memory->count && error == 0; i++) {
         if (memory->tables[i].count == 0)
@@ -120,11 +117,10 @@ int memory_query(struct store *store, const struct selection *selection,
     *answer = (struct memory_answer){0};
     if (points > POINTS_MAX)
         return -EINVAL;
-    int error = pick_begin(&pick, store, selection, &answer->head);
+    int error = pick_open(&pick, store, selection, &answer->head);
 
     if (error != 0)
         return error;
-    pick_window(&pick, &selection->window);
     error = parts_memory(&pick, points, answer);
     pick_end(&pick);
     return error;

@@ -26,6 +26,30 @@ double numbers_quantile(const double *sorted, uint32_t count, double share)
     return sorted[index < count ? index : count - 1];
 }
 
+double numbers_median(double *values, uint32_t count)
+{
+    numbers_sort(values, count);
+    return numbers_quantile(values, count, 0.5);
+}
+
+uint32_t numbers_upto(const int64_t *first, size_t stride, uint32_t count,
+                      int64_t value)
+{
+    uint32_t low = 0, high = count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        int64_t at;
+
+        memcpy(&at, (const char *)first + middle * stride, sizeof(at));
+        if (at <= value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 #define SURE     2.576 /* deviations: one trend of noise in a hundred, either way */
 #define T95_MANY 1.96
 
@@ -141,8 +165,7 @@ void numbers_quarters(const double *values, uint32_t count, double *levels)
         uint32_t part = count * (q + 1) / NUMBERS_QUARTERS - from;
 
         memcpy(sorted, values + from, part * sizeof(*sorted));
-        numbers_sort(sorted, part);
-        levels[q] = numbers_quantile(sorted, part, 0.5);
+        levels[q] = numbers_median(sorted, part);
     }
 }
 

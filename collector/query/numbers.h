@@ -3,6 +3,7 @@
 #define QUERY_NUMBERS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define NUMBERS_SLOPE_MAX 64u
@@ -13,6 +14,14 @@ void numbers_sort(double *values, uint32_t count);
 /* The smallest value that at least `share` of the sorted values do not exceed; NaN when
  * there is none. */
 double numbers_quantile(const double *sorted, uint32_t count, double share);
+
+/* The median of them, which are sorted for it. */
+double numbers_median(double *values, uint32_t count);
+
+/* How many are at most `value` of `count` ascending numbers, each `stride` bytes behind the one
+ * before. */
+uint32_t numbers_upto(const int64_t *first, size_t stride, uint32_t count,
+                      int64_t value);
 
 /* Theil-Sen slope of values over times, and whether the trend is beyond noise (Mann-
  * Kendall, two-sided 1 %). At most NUMBERS_SLOPE_MAX points; NaN and false below 8. */

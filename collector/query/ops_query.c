@@ -1,6 +1,7 @@
 #include "query/ops_query.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,45 +129,31 @@ static void compact(struct ops_asking *asking, struct ops_answer *answer)
 
 static double key_of(const struct op_row *row, enum ops_sort sort)
 {
-    switch (sort) {
-    case OPS_BY_TOTAL:
-        return row->total_ns;
-    case OPS_BY_COUNT:
-        return row->count;
-    case OPS_BY_MEAN:
-        return row->mean_ns;
-    case OPS_BY_MIN:
-        return row->min_ns;
-    case OPS_BY_MAX:
-        return row->max_ns;
-    case OPS_BY_P50:
-        return row->p50_ns;
-    case OPS_BY_P95:
-        return row->p95_ns;
-    case OPS_BY_P99:
-        return row->p99_ns;
-    case OPS_BY_NAME:
+    static const size_t columns[OPS_SORTS] = {
+        [OPS_BY_TOTAL] = offsetof(struct op_row, total_ns),
+        [OPS_BY_COUNT] = offsetof(struct op_row, count),
+        [OPS_BY_MEAN] = offsetof(struct op_row, mean_ns),
+        [OPS_BY_MIN] = offsetof(struct op_row, min_ns),
+        [OPS_BY_MAX] = offsetof(struct op_row, max_ns),
+        [OPS_BY_P50] = offsetof(struct op_row, p50_ns),
+        [OPS_BY_P95] = offsetof(struct op_row, p95_ns),
+        [OPS_BY_P99] = offsetof(struct op_row, p99_ns),
+        [OPS_BY_PER_STEP] = offsetof(struct op_row, share),
+        [OPS_BY_SHARE] = offsetof(struct op_row, share),
+        [OPS_BY_DEVICE_TOTAL] = offsetof(struct op_row, device_total_ns),
+        [OPS_BY_DEVICE_SELF] = offsetof(struct op_row, device_self_ns),
+        [OPS_BY_HOST_BYTES] = offsetof(struct op_row, host_bytes),
+        [OPS_BY_DEVICE_BYTES] = offsetof(struct op_row, device_bytes),
+        [OPS_BY_HOST_TOTAL_BYTES] = offsetof(struct op_row, host_total_bytes),
+        [OPS_BY_DEVICE_TOTAL_BYTES] = offsetof(struct op_row, device_total_bytes)};
+    double key;
+
+    if (sort == OPS_BY_NAME)
         return 0;
-    case OPS_BY_DEVICE_TOTAL:
-        return row->device_total_ns;
-    case OPS_BY_DEVICE_SELF:
-        return row->device_self_ns;
-    case OPS_BY_HOST_BYTES:
-        return row->host_bytes;
-    case OPS_BY_DEVICE_BYTES:
-        return row->device_bytes;
-    case OPS_BY_HOST_TOTAL_BYTES:
-        return row->host_total_bytes;
-    case OPS_BY_DEVICE_TOTAL_BYTES:
-        return row->device_total_bytes;
-    case OPS_BY_PER_STEP:
-    case OPS_BY_SHARE:
-        return row->share;
-    case OPS_BY_SELF:
-    case OPS_SORTS:
-    default:
+    if (sort == OPS_BY_SELF || sort >= OPS_SORTS)
         return row->watched ? row->total_ns : row->self_ns;
-    }
+    memcpy(&key, (const char *)row + columns[sort], sizeof(key));
+    return key;
 }
 
 static int larger_first(const void *left, const void *right)
@@ -220,8 +207,7 @@ static uint32_t least_of(uint32_t a, uint32_t b)
 static int give_rows(struct ops_asking *asking, uint32_t count,
                      struct ops_answer *answer)
 {
-    answer->rows = arena_new(&answer->head.arena, count, sizeof(*answer->rows));
-    if (answer->rows == NULL)
+    if (!ARENA_LIST(&answer->head.arena, answer->rows, count))
         return -ENOMEM;
     for (uint32_t i = 0; i < count; i++) {
         answer->rows[i] = asking->rows[i].answer;
@@ -445,11 +431,10 @@ int ops_query(struct store *store, const struct selection *selection,
     *answer = (struct ops_answer){0};
     if (request->k > OPS_K_MAX || request->sort >= OPS_SORTS)
         return -EINVAL;
-    int error = pick_begin(&pick, store, selection, &answer->head);
+    int error = pick_open(&pick, store, selection, &answer->head);
 
     if (error != 0)
         return error;
-    pick_window(&pick, &selection->window);
     bool run = pick_is_run(&pick, &selection->window);
 
     error = parts_steps_summary(&pick, run, &steps);

@@ -4,31 +4,14 @@
 
 #include "query/ops_inside.h"
 
-/* `names` ends with NULL. */
-static bool begins_with_one(const char *name, const char *const *names)
+/* Is one of `names` the name, or its beginning? They end with NULL. */
+static bool is_one_of(const char *name, bool by_beginning, const char *const *names)
 {
     for (; *names != NULL; names++)
-        if (strncmp(name, *names, strlen(*names)) == 0)
+        if (by_beginning ? strncmp(name, *names, strlen(*names)) == 0
+                         : strcmp(name, *names) == 0)
             return true;
     return false;
-}
-
-static bool is_one_of(const char *name, const char *const *names)
-{
-    for (; *names != NULL; names++)
-        if (strcmp(name, *names) == 0)
-            return true;
-    return false;
-}
-
-/* Ops that compute nothing: they copy, cast, join or lay out anew. */
-static bool only_moves(const char *name)
-{
-    static const char *const names[] = {
-        "aten::copy_", "aten::cat",          "aten::stack",          "aten::clone",
-        "aten::roll",  "aten::index_select", "aten::_foreach_copy_", NULL};
-
-    return is_one_of(name, names);
 }
 
 /* Returns how much of it came to the short ones. */
@@ -43,13 +26,17 @@ static double add_short(const struct op_row *row, struct ops_answer *answer)
 
 static void add_op(const struct op_row *row, struct ops_answer *answer)
 {
+    /* They compute nothing: they copy, cast, join or lay out anew. */
+    static const char *const moves[] = {
+        "aten::copy_", "aten::cat",          "aten::stack",          "aten::clone",
+        "aten::roll",  "aten::index_select", "aten::_foreach_copy_", NULL};
 
     (void)add_short(row, answer);
     if (strcmp(row->name, "aten::zero_") == 0)
         answer->zeroed += row->per_step_count;
     if (strcmp(row->name, "aten::_foreach_zero_") == 0)
         answer->zeroed = (double)INFINITY; /* of any number */
-    if (only_moves(row->name)) {
+    if (is_one_of(row->name, false, moves)) {
         answer->moved_ns += row->per_step_ns;
         answer->moved_count += row->per_step_count;
     }
@@ -57,12 +44,11 @@ static void add_op(const struct op_row *row, struct ops_answer *answer)
 
 static void add_range(const struct op_row *row, struct ops_answer *answer)
 {
-    static const char *const zero_grad[] = {"Optimizer.zero_grad#", NULL};
     static const char *const saving[] = {OPS_SAVING, OPS_SAVING_PLAIN, NULL};
 
-    if (begins_with_one(row->name, zero_grad))
+    if (strncmp(row->name, "Optimizer.zero_grad#", 20) == 0)
         answer->zero_grad_ns += row->per_step_ns;
-    if (is_one_of(row->name, saving) && row->per_step_ns > answer->saving_ns) {
+    if (is_one_of(row->name, false, saving) && row->per_step_ns > answer->saving_ns) {
         answer->saving_ns = row->per_step_ns;
         answer->saving_count = row->per_step_count;
     }
@@ -97,9 +83,9 @@ static void add_call(const struct op_row *row, struct ops_answer *answer)
     static const char *const filling[] = {"cudaMemset", "cuMemset", "hipMemset", NULL};
     enum ops_call call = OPS_CALLS;
 
-    if (begins_with_one(row->name, pinning))
+    if (is_one_of(row->name, true, pinning))
         call = OPS_CALL_PIN;
-    else if (begins_with_one(row->name, filling) && strstr(row->name, "Async") == NULL)
+    else if (is_one_of(row->name, true, filling) && strstr(row->name, "Async") == NULL)
         call = OPS_CALL_FILL;
     if (call == OPS_CALLS)
         return;

@@ -19,9 +19,7 @@ static int fill(const struct process *process, struct outer_answer *answer)
 {
     struct outer_row data = {.name = "DataLoader"};
 
-    answer->rows = arena_new(&answer->head.arena, process->linked_count + 1,
-                             sizeof(*answer->rows));
-    if (answer->rows == NULL)
+    if (!ARENA_LIST(&answer->head.arena, answer->rows, process->linked_count + 1))
         return -ENOMEM;
     for (uint32_t text = 0; text < process->linked_count; text++) {
         const struct process_linked *linked = &process->linked[text];
@@ -48,11 +46,10 @@ int outer_query(struct store *store, const struct selection *selection, uint32_t
     struct pick pick;
 
     *answer = (struct outer_answer){0};
-    int error = pick_begin(&pick, store, selection, &answer->head);
+    int error = pick_open(&pick, store, selection, &answer->head);
 
     if (error != 0)
         return error;
-    pick_window(&pick, &selection->window);
     error = fill(pick.process, answer);
     if (error == 0) {
         qsort(answer->rows, answer->row_count, sizeof(*answer->rows), by_total);

@@ -143,6 +143,27 @@ int pick_begin(struct pick *pick, struct store *store,
     return 0;
 }
 
+int pick_open(struct pick *pick, struct store *store, const struct selection *selection,
+              struct answer *head)
+{
+    int error = pick_begin(pick, store, selection, head);
+
+    if (error == 0)
+        pick_window(pick, &selection->window);
+    return error;
+}
+
+struct pick pick_part(const struct pick *pick, struct answer *head)
+{
+    struct pick part = *pick;
+
+    *head = *pick->head;
+    head->arena = (struct arena){0};
+    head->reason = "";
+    part.head = head;
+    return part;
+}
+
 bool pick_is_run(const struct pick *pick, const struct window *asked)
 {
     return asked->kind == WINDOW_RUN ||
@@ -152,11 +173,6 @@ bool pick_is_run(const struct pick *pick, const struct window *asked)
 void pick_end(struct pick *pick)
 {
     pthread_rwlock_unlock(&pick->store->lock);
-}
-
-static int64_t end_of(const struct step *step)
-{
-    return step->start_ns + step->duration_ns;
 }
 
 /* From the a-th training step counted from the newest. */
@@ -191,7 +207,7 @@ static void find_numbers(const struct steps *steps, int64_t first, int64_t last,
         if ((int64_t)step->number < first || (int64_t)step->number > last)
             continue;
         from = step->start_ns < from ? step->start_ns : from;
-        to = end_of(step) > to ? end_of(step) : to;
+        to = step_end_ns(step) > to ? step_end_ns(step) : to;
     }
     window->complete = lowest <= first || steps_remembered(steps) == steps->count;
     window->from_ns = from == INT64_MAX ? 0 : from;
@@ -223,7 +239,7 @@ uint32_t pick_steps(const struct pick *pick, uint32_t *count)
 
     /* A step belongs to the window in which it ended. */
     for (; last < steps_remembered(steps); last++)
-        if (end_of(steps_at(steps, last)) > window->to_ns)
+        if (step_end_ns(steps_at(steps, last)) > window->to_ns)
             break;
     *count = last - first;
     return first;
@@ -263,7 +279,7 @@ static void find_last(const struct pick *pick, int64_t length_ns,
     window->from_ns = now > length_ns ? now - length_ns : 0;
     if (pick->head->live || remembered == 0)
         return;
-    int64_t ended = end_of(steps_at(steps, remembered - 1));
+    int64_t ended = step_end_ns(steps_at(steps, remembered - 1));
 
     if (ended > window->from_ns)
         return;

@@ -13,10 +13,22 @@ struct pick {
     struct answer *head;
 };
 
+/* Steps that are neither typical nor slow: validation, and what torch.profiler lengthens. */
+#define STEP_APART (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW)
+
+static inline int64_t step_end_ns(const struct step *step)
+{
+    return step->start_ns + step->duration_ns;
+}
+
 /* Locks, finds session and process, fills the head but for its window. On error nothing
  * is locked: 0, -ENOENT. */
 MUST_CHECK int pick_begin(struct pick *pick, struct store *store,
                           const struct selection *selection, struct answer *head);
+
+/* pick_begin() and pick_window(): for most questions. */
+MUST_CHECK int pick_open(struct pick *pick, struct store *store,
+                         const struct selection *selection, struct answer *head);
 
 /* Resolves the window against the process's steps; head->steps and recorded_steps. */
 void pick_window(struct pick *pick, const struct window *asked);
@@ -30,6 +42,10 @@ bool pick_is_run(const struct pick *pick, const struct window *asked);
 
 /* Does the window show a running job as it goes: the last minute or more, or all so far? */
 bool pick_goes_on(const struct pick *pick);
+
+/* The same question with a head of its own, whose arena is empty: the reason that a part gives
+ * is not the answer's. answer_free(head) is owed. */
+struct pick pick_part(const struct pick *pick, struct answer *head);
 
 void pick_end(struct pick *pick);
 

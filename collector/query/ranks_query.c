@@ -226,8 +226,6 @@ static bool hides_own(enum ranks_wait where, uint32_t part)
 /* Where the slowest spends more than the others do. */
 static void find_cause(const struct comparing *comparing, struct ranks_answer *answer)
 {
-    static const char *const names[PARTS] = {"data", "forward", "backward", "optimizer",
-                                             "other"};
     const struct ranked *slowest = &comparing->ranks[comparing->slowest];
     double n = (double)comparing->steps, most = 0;
 
@@ -241,7 +239,7 @@ static void find_cause(const struct comparing *comparing, struct ranks_answer *a
         if (hides_own(comparing->where, part) || !(grew > most))
             continue;
         most = grew;
-        answer->slowest_cause = names[part];
+        answer->slowest_cause = parts_phase_names[part];
         answer->slowest_cause_ns = grew / n;
     }
 }
@@ -257,10 +255,9 @@ static void find_slowest(struct comparing *comparing, struct ranks_answer *answe
     for (uint32_t i = 0; i < comparing->count; i++)
         if (i != slowest)
             own[others++] = comparing->ranks[i].own_ns / n;
-    numbers_sort(own, others);
     comparing->slowest = slowest;
     answer->slowest_by_ns =
-        comparing->ranks[slowest].own_ns / n - numbers_quantile(own, others, 0.5);
+        comparing->ranks[slowest].own_ns / n - numbers_median(own, others);
     answer->slowest_share = (double)comparing->ranks[slowest].slowest_in / n;
     find_cause(comparing, answer);
     if (answer->slowest_by_ns > BY_SHARE * comparing->ranks[slowest].step_ns / n &&
@@ -488,11 +485,10 @@ int ranks_query(struct store *store, const struct selection *selection,
     struct pick pick;
 
     *answer = (struct ranks_answer){.slowest = -1, .slowest_cause = "unknown"};
-    int error = pick_begin(&pick, store, selection, &answer->head);
+    int error = pick_open(&pick, store, selection, &answer->head);
 
     if (error != 0)
         return error;
-    pick_window(&pick, &selection->window);
     error = parts_ranks(&pick, answer);
     pick_end(&pick);
     return error;

@@ -2,12 +2,12 @@
 #include <stdlib.h>
 
 #include "aggregate/history.h"
+#include "query/pick.h"
 #include "query/replay_inside.h"
 #include "query/replay_query.h"
 
 #define RECORDED ((uint32_t)(EVENT_STEP_OPS | EVENT_STEP_KERNELS))
-#define APART                                                                          \
-    ((uint32_t)(EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW | EVENT_STEP_TAGGED))
+#define APART    ((uint32_t)(STEP_APART | EVENT_STEP_TAGGED))
 
 /* ---- which steps ------------------------------------------------------------------------ */
 

@@ -37,8 +37,7 @@ static double median_part(struct rhythm_work *work, uint32_t part)
         if (!isnan(ns) && !work->items[i].periodic)
             work->numbers[known++] = ns;
     }
-    numbers_sort(work->numbers, known);
-    return numbers_quantile(work->numbers, known, 0.5);
+    return numbers_median(work->numbers, known);
 }
 
 /* Of the steps whose phases are known. */
@@ -53,8 +52,7 @@ static double median_gap(struct rhythm_work *work, bool before_update)
             work->numbers[known++] = (double)(before_update ? step->before_update_ns
                                                             : step->before_forward_ns);
     }
-    numbers_sort(work->numbers, known);
-    return numbers_quantile(work->numbers, known, 0.5);
+    return numbers_median(work->numbers, known);
 }
 
 /* What no more than that share of them exceeds. */
@@ -189,8 +187,7 @@ static double usual_at_period(struct rhythm_work *work)
     for (uint32_t i = work->count / 4; i < work->count; i++)
         if (work->items[i].periodic)
             work->numbers[known++] = rhythm_over(work, i);
-    numbers_sort(work->numbers, known);
-    return known > 0 ? numbers_quantile(work->numbers, known, 0.5) : 0;
+    return known > 0 ? numbers_median(work->numbers, known) : 0;
 }
 
 /* What is usual for that step: those at a period have theirs. */

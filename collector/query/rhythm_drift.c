@@ -32,17 +32,10 @@ static uint32_t levels(struct rhythm_work *work, uint32_t first, uint32_t part,
 
             work->numbers[i - from] = isnan(ns) ? 0 : ns;
         }
-        numbers_sort(work->numbers, to - from);
         times[p] = (from + to) / 2.0;
-        values[p] = numbers_quantile(work->numbers, to - from, 0.5);
+        values[p] = numbers_median(work->numbers, to - from);
     }
     return points;
-}
-
-static double middle_of(double *values, uint32_t count)
-{
-    numbers_sort(values, count);
-    return numbers_quantile(values, count, 0.5);
 }
 
 /* Among the items from `from` on; false where there is none. */
@@ -59,7 +52,7 @@ static bool drifts(struct rhythm_work *work, uint32_t from, struct rhythm *rhyth
 
     if (!(trend.sure || trend.climbs) || !(rise > 0))
         return false;
-    double middle = from == 0 ? work->median : middle_of(values, points);
+    double middle = from == 0 ? work->median : numbers_median(values, points);
     double first = middle > rise / 2 ? middle - rise / 2 : 0;
     double error = trend.climbs ? fmin(trend.error, trend.walked) : trend.error;
 

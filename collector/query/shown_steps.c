@@ -37,8 +37,7 @@ static int64_t shown_since(const struct pick *pick)
 
 static bool is_shown(const struct step *step, int64_t since_ns)
 {
-    return (step->flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW)) == 0 &&
-           step->start_ns >= since_ns;
+    return (step->flags & STEP_APART) == 0 && step->start_ns >= since_ns;
 }
 
 /* The first step of a run is long for reasons of its own. */

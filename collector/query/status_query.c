@@ -10,8 +10,7 @@
 int parts_capabilities(struct answer *head, const struct process *process,
                        struct status_capability **list, uint32_t *count)
 {
-    *list = arena_new(&head->arena, WIRE_SOURCES + 1, sizeof(**list));
-    if (*list == NULL)
+    if (!ARENA_LIST(&head->arena, *list, WIRE_SOURCES + 1))
         return -ENOMEM;
     for (uint32_t i = 0; i < WIRE_SOURCES; i++) {
         const struct process_capability *from = &process->capabilities[i];
@@ -31,32 +30,34 @@ int parts_capabilities(struct answer *head, const struct process *process,
     return 0;
 }
 
+static const struct process_fact *fact_of(const struct process *process,
+                                          const char *key, enum wire_fact_type type)
+{
+    for (uint32_t i = 0; i < process->fact_count; i++)
+        if (process->facts[i].type == type &&
+            strcmp(texts_get(process->texts, process->facts[i].key), key) == 0)
+            return &process->facts[i];
+    return NULL;
+}
+
 double parts_fact_count(const struct process *process, const char *key)
 {
-    for (uint32_t i = 0; i < process->fact_count; i++) {
-        const struct process_fact *fact = &process->facts[i];
+    const struct process_fact *fact = fact_of(process, key, WIRE_FACT_NUMBER);
 
-        if (fact->type == WIRE_FACT_NUMBER && fact->number >= 0 &&
-            strcmp(texts_get(process->texts, fact->key), key) == 0)
-            return fact->number;
-    }
-    return UNKNOWN;
+    return fact != NULL && fact->number >= 0 ? fact->number : UNKNOWN;
 }
 
 const char *parts_fact_text(const struct process *process, const char *key)
 {
-    for (uint32_t i = 0; i < process->fact_count; i++)
-        if (process->facts[i].type == WIRE_FACT_TEXT &&
-            strcmp(texts_get(process->texts, process->facts[i].key), key) == 0)
-            return texts_get(process->texts, process->facts[i].text);
-    return "";
+    const struct process_fact *fact = fact_of(process, key, WIRE_FACT_TEXT);
+
+    return fact == NULL ? "" : texts_get(process->texts, fact->text);
 }
 
 int parts_facts(struct answer *head, const struct process *process,
                 struct status_fact **list, uint32_t *count)
 {
-    *list = arena_new(&head->arena, process->fact_count, sizeof(**list));
-    if (*list == NULL)
+    if (!ARENA_LIST(&head->arena, *list, process->fact_count))
         return -ENOMEM;
     for (uint32_t i = 0; i < process->fact_count; i++) {
         const struct process_fact *from = &process->facts[i];
@@ -265,9 +266,7 @@ static int fill_session(struct answer *head, const struct session *session,
         to->step_ns =
             chosen->steps.train->total_ns / (double)chosen->steps.train->count;
     fill_end(head, session, chosen, &to->end);
-    to->processes =
-        arena_new(&head->arena, session->process_count, sizeof(*to->processes));
-    if (to->processes == NULL)
+    if (!ARENA_LIST(&head->arena, to->processes, session->process_count))
         return -ENOMEM;
     for (const struct process *process = session->processes;
          process != NULL && error == 0; process = process->next) {
@@ -322,9 +321,7 @@ static void sort_newest_first(struct status_session *sessions, uint32_t count)
 
 static int fill_watches(const struct store *store, struct status_answer *answer)
 {
-    answer->watching =
-        arena_new(&answer->head.arena, store->watch_count, sizeof(*answer->watching));
-    if (answer->watching == NULL)
+    if (!ARENA_LIST(&answer->head.arena, answer->watching, store->watch_count))
         return -ENOMEM;
     for (uint32_t i = 0; i < store->watch_count; i++) {
         const struct watch_state *from = &store->watches[i];
@@ -351,9 +348,7 @@ static int fill_commands(const struct store *store, struct status_answer *answer
 {
     struct arena *arena = &answer->head.arena;
 
-    answer->commands =
-        arena_new(arena, store->command_count, sizeof(*answer->commands));
-    if (answer->commands == NULL)
+    if (!ARENA_LIST(arena, answer->commands, store->command_count))
         return -ENOMEM;
     for (uint32_t i = 0; i < store->command_count; i++) {
         const struct command_state *from = &store->commands[i];

@@ -34,14 +34,12 @@ static void add(struct status_thread *to, const char *name, enum event_kind kind
 static void add_step(struct answer *head, const struct process *process,
                      int64_t until_ns, struct status_thread *to)
 {
-    static const char *const phases[EVENT_PHASES] = {"data", "forward", "backward",
-                                                     "optimizer"};
     unsigned long long number = process->told_steps;
 
     add(to, arena_print(&head->arena, "step %llu", number), EVENT_STEP,
         open_for(process->step_start_ns, until_ns));
     if (process->phase != 0)
-        add(to, phases[process->phase - 1], EVENT_PHASE,
+        add(to, parts_phase_names[process->phase - 1], EVENT_PHASE,
             open_for(process->phase_start_ns, until_ns));
 }
 
@@ -61,9 +59,7 @@ static int list_open(struct answer *head, const struct process *process,
     int64_t step_start_ns = process->step_start_ns;
     uint32_t next = 0;
 
-    to->open = arena_new(&head->arena, thread->range_count + STEP_AND_PHASE,
-                         sizeof(*to->open));
-    if (to->open == NULL)
+    if (!ARENA_LIST(&head->arena, to->open, thread->range_count + STEP_AND_PHASE))
         return -ENOMEM;
     bool in_step = step_start_ns != INT64_MIN && process->state != PROCESS_ENDED &&
                    trains(process, thread);
@@ -84,8 +80,7 @@ int parts_threads(struct answer *head, const struct process *process, int64_t un
 {
     int error = 0;
 
-    to->threads = arena_new(&head->arena, process->thread_count, sizeof(*to->threads));
-    if (to->threads == NULL)
+    if (!ARENA_LIST(&head->arena, to->threads, process->thread_count))
         return -ENOMEM;
     for (uint32_t i = 0; i < process->thread_count && error == 0; i++) {
         const struct process_thread *thread = process->threads[i];

@@ -88,8 +88,7 @@ int parts_means(const struct pick *pick, struct steps_answer *answer)
 
     if (!answer->decimated)
         return 0;
-    answer->means = arena_new(&answer->head.arena, MEANS_MAX, sizeof(*answer->means));
-    if (answer->means == NULL)
+    if (!ARENA_LIST(&answer->head.arena, answer->means, MEANS_MAX))
         return -ENOMEM;
     if (!answer->head.window.complete && count > 0)
         from_series(pick, steps_at(steps, first)->start_ns, answer);

@@ -9,10 +9,8 @@
 #define MARKERS_MAX    200u
 #define SLOW_FACTOR    2
 
-static int64_t end_of(const struct step *step)
-{
-    return step->start_ns + step->duration_ns;
-}
+const char *const parts_phase_names[EVENT_PHASES + 1] = {"data", "forward", "backward",
+                                                         "optimizer", "other"};
 
 /* With RECORDING_PHASES where its phases are known. */
 static uint32_t flags_of(const struct step *step)
@@ -39,7 +37,7 @@ static bool is_validation(const struct step *step)
 /* Neither typical nor slow: validation, and what torch.profiler lengthens. */
 static bool is_apart(const struct step *step)
 {
-    return (step->flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW)) != 0;
+    return (step->flags & STEP_APART) != 0;
 }
 
 void parts_step_row(const struct step *step, double median_ns, struct step_row *row)
@@ -69,7 +67,6 @@ void parts_step_row(const struct step *step, double median_ns, struct step_row *
 static const char *cause_of(const struct process *process, const struct step *step,
                             const struct steps_summary *summary)
 {
-    static const char *const names[] = {"data", "forward", "backward", "optimizer"};
     double over = (double)step->duration_ns - summary->p50_ns;
     double most = over / 2, other = step_other_ns(step) - summary->other_ns;
     const char *cause = "unknown";
@@ -81,13 +78,13 @@ static const char *cause_of(const struct process *process, const struct step *st
 
         if (!isnan(grew) && grew > most) {
             most = grew;
-            cause = names[phase];
+            cause = parts_phase_names[phase];
         }
     }
     if (!isnan(other) && other > most)
         return "other";
     if (strcmp(cause, "unknown") == 0 &&
-        parts_delay(process, step->start_ns, end_of(step)) >= CROWDED)
+        parts_delay(process, step->start_ns, step_end_ns(step)) >= CROWDED)
         return "core";
     return cause;
 }
@@ -137,9 +134,7 @@ int parts_slow(const struct pick *pick, struct steps_answer *answer)
     const struct steps *steps = &pick->process->steps;
     uint32_t count, first = pick_steps(pick, &count);
 
-    answer->slow =
-        arena_new(&answer->head.arena, STEPS_SLOW_MAX, sizeof(*answer->slow));
-    if (answer->slow == NULL)
+    if (!ARENA_LIST(&answer->head.arena, answer->slow, STEPS_SLOW_MAX))
         return -ENOMEM;
     /* A median of a few says nothing. */
     if (answer->train.count < 10)
@@ -159,7 +154,7 @@ int parts_slow(const struct pick *pick, struct steps_answer *answer)
             .duration_ns = (double)step->duration_ns,
             .over_ns = (double)step->duration_ns - answer->train.p50_ns,
             .cause = cause_of(pick->process, step, &answer->train),
-            .age_ns = (double)(answer->head.now_ns - end_of(step)),
+            .age_ns = (double)(answer->head.now_ns - step_end_ns(step)),
             .flags = flags_of(step),
             .remembered = is_remembered(pick, step)};
     }
@@ -236,8 +231,7 @@ static int list_rows(const struct pick *pick, uint32_t points,
     uint32_t count, first = pick_steps(pick, &count), old = 0;
     const struct answer_window *window = &answer->head.window;
 
-    answer->rows = arena_new(&answer->head.arena, points, sizeof(*answer->rows));
-    if (answer->rows == NULL)
+    if (!ARENA_LIST(&answer->head.arena, answer->rows, points))
         return -ENOMEM;
     bool older = steps_remembered(steps) < steps->count &&
                  window->from_ns < steps_at(steps, 0)->start_ns;
@@ -287,9 +281,7 @@ static int list_markers(const struct pick *pick, struct steps_answer *answer)
         steps->mark_count < STEPS_MARKERS ? steps->mark_count : STEPS_MARKERS;
     uint64_t from = steps->mark_count;
 
-    answer->markers =
-        arena_new(&answer->head.arena, MARKERS_MAX, sizeof(*answer->markers));
-    if (answer->markers == NULL)
+    if (!ARENA_LIST(&answer->head.arena, answer->markers, MARKERS_MAX))
         return -ENOMEM;
     while (from > steps->mark_count - remembered &&
            steps->mark_count - from < MARKERS_MAX &&
@@ -315,8 +307,7 @@ static int list_epochs(const struct pick *pick, struct steps_answer *answer)
     uint64_t count =
         steps->epoch_count < STEPS_EPOCHS ? steps->epoch_count : STEPS_EPOCHS;
 
-    answer->epochs = arena_new(&answer->head.arena, count, sizeof(*answer->epochs));
-    if (answer->epochs == NULL)
+    if (!ARENA_LIST(&answer->head.arena, answer->epochs, count))
         return -ENOMEM;
     for (uint64_t i = steps->epoch_count - count; i < steps->epoch_count; i++) {
         const struct step_epoch *epoch = &steps->epochs[i % STEPS_EPOCHS];
@@ -356,11 +347,10 @@ int steps_query(struct store *store, const struct selection *selection,
     *answer = (struct steps_answer){0};
     if (points < 2 || points > STEPS_POINTS_MAX)
         return -EINVAL;
-    int error = pick_begin(&pick, store, selection, &answer->head);
+    int error = pick_open(&pick, store, selection, &answer->head);
 
     if (error != 0)
         return error;
-    pick_window(&pick, &selection->window);
     bool run = pick_is_run(&pick, &selection->window);
 
     error = parts_steps_summary(&pick, run, answer);

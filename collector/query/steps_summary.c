@@ -6,11 +6,6 @@
 
 #define NS_PER_S 1e9
 
-static int64_t end_of(const struct step *step)
-{
-    return step->start_ns + step->duration_ns;
-}
-
 /* Which summary a step is in. */
 enum part { TRAIN, VALIDATION, WINDOW };
 
@@ -262,7 +257,7 @@ static int summarize(const struct pick *pick, enum part part,
             continue;
         durations[kept++] = (double)step->duration_ns;
         from = step->start_ns < from ? step->start_ns : from;
-        to = end_of(step) > to ? end_of(step) : to;
+        to = step_end_ns(step) > to ? step_end_ns(step) : to;
         steps_total(sums, step);
     }
     numbers_sort(durations, kept);
@@ -364,7 +359,8 @@ int parts_steps_summary(const struct pick *pick, bool whole_run,
 
     answer->outside_ns = 0;
     for (uint32_t i = first + 1; i < first + count; i++) {
-        int64_t gap = steps_at(steps, i)->start_ns - end_of(steps_at(steps, i - 1));
+        int64_t gap =
+            steps_at(steps, i)->start_ns - step_end_ns(steps_at(steps, i - 1));
 
         answer->outside_ns += gap > 0 ? (double)gap : 0;
     }

@@ -61,8 +61,7 @@ static int take_blocks(const struct pick *pick, const struct process *process,
     find_places(pick, process, places);
     uint32_t most = places[process->thread_count];
 
-    to->blocks = arena_new(&pick->head->arena, most, sizeof(*to->blocks));
-    if (to->blocks == NULL)
+    if (!ARENA_LIST(&pick->head->arena, to->blocks, most))
         return -ENOMEM;
     for (struct history_block *block = process->blocks.oldest; block != NULL;
          block = block->after)
@@ -96,8 +95,7 @@ static int take_steps(const struct pick *pick, const struct process *process,
     while (last < steps_remembered(steps) &&
            steps_at(steps, last)->start_ns < window->to_ns)
         last++;
-    to->steps = arena_new(&pick->head->arena, last - first, sizeof(*to->steps));
-    if (to->steps == NULL)
+    if (!ARENA_LIST(&pick->head->arena, to->steps, last - first))
         return -ENOMEM;
     for (uint32_t i = first; i < last; i++) {
         struct step_row *row = &to->steps[to->step_count++];
@@ -120,8 +118,7 @@ static int take_process(const struct pick *pick, const struct process *process,
                                  .host = arena_text(arena, process->identity.host),
                                  .lost_events = process->lost + process->nested_lost};
     to->texts = texts_share(process->texts);
-    to->threads = arena_new(arena, process->thread_count, sizeof(*to->threads));
-    if (to->threads == NULL)
+    if (!ARENA_LIST(arena, to->threads, process->thread_count))
         return -ENOMEM;
     to->thread_count = process->thread_count;
     for (uint32_t i = 0; i < process->thread_count; i++) {
@@ -143,11 +140,10 @@ int trace_query(struct store *store, const struct selection *selection,
     struct pick pick;
 
     *answer = (struct trace_answer){0};
-    int error = pick_begin(&pick, store, selection, &answer->head);
+    int error = pick_open(&pick, store, selection, &answer->head);
 
     if (error != 0)
         return error;
-    pick_window(&pick, &selection->window);
     answer->processes = arena_new(&answer->head.arena, pick.session->process_count,
                                   sizeof(*answer->processes));
     error = answer->processes == NULL ? -ENOMEM : 0;

@@ -18,7 +18,7 @@ bool warm_up_goes_on(struct warm_up *warm_up, double ns, double median_ns)
 
 static bool trains(const struct step *step)
 {
-    return !(step->flags & (EVENT_STEP_VALIDATION | EVENT_STEP_WINDOW));
+    return !(step->flags & STEP_APART);
 }
 
 /* The median of the newest; NaN without any. */
@@ -30,8 +30,7 @@ static double usual_ns(const struct steps *steps, uint32_t first, uint32_t count
     for (uint32_t i = first + count; i-- > first && kept < USUAL_STEPS;)
         if (trains(steps_at(steps, i)))
             ns[kept++] = (double)steps_at(steps, i)->duration_ns;
-    numbers_sort(ns, kept);
-    return numbers_quantile(ns, kept, 0.5);
+    return numbers_median(ns, kept);
 }
 
 uint32_t warm_up_unknown(const struct steps *steps, uint32_t first, uint32_t count)

@@ -1,14 +1,5 @@
 #include "query/what_if.h"
 
-static double busy_of(const struct gpu_device *device)
-{
-    double busy = 0;
-
-    for (uint32_t i = 0; i < GPU_USES; i++)
-        busy += device->use_ns[i];
-    return busy;
-}
-
 /* Of the wait; NaN where that is not known. */
 static double part_of(double wait_ns, double saves_ns)
 {
@@ -29,7 +20,7 @@ bool what_if_data_hidden(const struct bottlenecks_answer *summary,
     const struct gpu_device *device = gpu_busiest(&summary->gpu);
 
     if (device != NULL) {
-        double busy = busy_of(device), idle = device->idle_ns[GPU_IDLE_DATA];
+        double busy = gpu_device_busy_ns(device), idle = device->idle_ns[GPU_IDLE_DATA];
 
         low = busy > low ? busy : low;
         won = idle < won ? idle : won;

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "query/numbers.h"
+#include "query/replay_inside.h"
 #include "wire/event.h"
 
 /* Verdicts on names that came lately: a step has a few hundred. */
@@ -41,22 +43,13 @@ static bool is_op(uint8_t kind)
 /* The step that `ns` lies in; step_count when it lies in none. */
 static uint32_t step_at(const struct trace_process *process, int64_t ns)
 {
-    uint32_t low = 0, high = process->step_count;
+    uint32_t after = numbers_upto(&process->steps[0].start_ns,
+                                  sizeof(process->steps[0]), process->step_count, ns);
+    const struct step_row *step = after == 0 ? NULL : &process->steps[after - 1];
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (process->steps[middle].start_ns <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0)
-        return process->step_count;
-    const struct step_row *step = &process->steps[low - 1];
-
-    return (double)(ns - step->start_ns) <= step->duration_ns ? low - 1
-                                                              : process->step_count;
+    return step != NULL && (double)(ns - step->start_ns) <= step->duration_ns
+               ? after - 1
+               : process->step_count;
 }
 
 static void look_through(struct search *search, const struct trace_block *block)
@@ -108,17 +101,13 @@ int where_query(struct store *store, const struct selection *selection,
     answer->count = 0;
     if (error != 0 || answer->trace.process_count == 0)
         return error;
-    search = arena_new(arena, 1, sizeof(*search));
-    if (search == NULL)
+    if (!ARENA_LIST(arena, search, 1))
         return -ENOMEM;
-    search->process = &answer->trace.processes[0];
-    for (uint32_t i = 0; i < answer->trace.process_count; i++)
-        if (answer->trace.processes[i].pid == answer->trace.head.pid)
-            search->process = &answer->trace.processes[i];
+    search->process = replay_steps_of(&answer->trace);
+    if (search->process == NULL)
+        search->process = &answer->trace.processes[0];
     search->name = name;
-    search->found =
-        arena_new(arena, search->process->step_count + 1, sizeof(*search->found));
-    if (search->found == NULL)
+    if (!ARENA_LIST(arena, search->found, search->process->step_count + 1))
         return -ENOMEM;
     for (uint32_t i = 0; i < search->process->block_count; i++)
         look_through(search, &search->process->blocks[i]);
