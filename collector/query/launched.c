@@ -11,7 +11,7 @@
 
 struct call {
     uint64_t correlation;
-    int64_t at_ns; /* while the picks are gone through */
+    int64_t at_ns; /* while its step is read */
     uint8_t pick, phase;
     bool launches, has_work;
 };
@@ -60,33 +60,22 @@ static bool add_call(struct looking *looking, const struct event *event, uint8_t
     return true;
 }
 
-static bool add_phase(struct looking *looking, const struct event *event)
-{
-    uint32_t phase = EVENT_AUX16(event->meta);
-
-    if (phase >= EVENT_PHASES)
-        return true;
-    if (looking->phase_count == PHASES_MAX)
-        return false;
-    looking->phases[looking->phase_count++] = (struct stretch){
-        (int64_t)event->time, (int64_t)(event->time + event->value), phase};
-    return true;
-}
-
+/* False: there is no room for what it tells. */
 static bool take_host(struct looking *looking, uint32_t thread, uint8_t pick,
                       const struct event *event)
 {
-    switch (EVENT_KIND(event->meta)) {
-    case EVENT_PHASE:
-        return !looking->process->threads[thread].tells_steps ||
-               add_phase(looking, event);
-    case EVENT_LAUNCH:
-    case EVENT_RUNTIME:
-    case EVENT_SYNC:
-        return event->aux == 0 || add_call(looking, event, pick);
-    default:
-        return true;
+    uint8_t kind = EVENT_KIND(event->meta);
+    uint32_t phase = EVENT_AUX16(event->meta);
+
+    if (kind == EVENT_PHASE && looking->process->threads[thread].tells_steps &&
+        phase < EVENT_PHASES) {
+        if (looking->phase_count == PHASES_MAX)
+            return false;
+        looking->phases[looking->phase_count++] = (struct stretch){
+            (int64_t)event->time, (int64_t)(event->time + event->value), phase};
     }
+    return (kind != EVENT_LAUNCH && kind != EVENT_RUNTIME && kind != EVENT_SYNC) ||
+           event->aux == 0 || add_call(looking, event, pick);
 }
 
 static int by_start(const void *left, const void *right)
@@ -119,8 +108,7 @@ static bool take_step(struct looking *looking, const struct step_row *row, uint8
     for (uint32_t i = 0; i < looking->process->block_count && whole; i++) {
         const struct trace_block *block = &looking->process->blocks[i];
 
-        if (block->count == 0 || block->block->to_ns < from_ns ||
-            block->block->from_ns >= to_ns)
+        if (!replay_block_touches(block, from_ns, to_ns))
             continue;
         for (uint32_t j = 0; j < block->count && whole; j++) {
             int64_t at_ns = (int64_t)block->events[j].time;
@@ -206,18 +194,6 @@ static bool look_at_devices(struct looking *looking, int64_t first_ns)
     return true;
 }
 
-static bool counts(const struct part parts[EVENT_PHASES + 1])
-{
-    uint32_t launches = 0;
-
-    for (uint32_t i = 0; i <= EVENT_PHASES; i++) {
-        if (parts[i].known < LAUNCHED_KNOWN * parts[i].launches)
-            return false;
-        launches += parts[i].launches;
-    }
-    return launches > 0;
-}
-
 /* ---- the mean ------------------------------------------------------------------------------ */
 
 void launched_mean(const struct trace_process *process,
@@ -238,7 +214,16 @@ void launched_mean(const struct trace_process *process,
     bool known = looking != NULL && look_at_devices(looking, first_ns);
 
     for (uint32_t i = 0; known && i < count; i++) {
-        if (!counts(looking->parts[i]))
+        uint32_t launches = 0;
+        bool counts = true;
+
+        for (uint32_t phase = 0; phase <= EVENT_PHASES; phase++) {
+            const struct part *part = &looking->parts[i][phase];
+
+            counts = counts && part->known >= LAUNCHED_KNOWN * part->launches;
+            launches += part->launches;
+        }
+        if (!counts || launches == 0)
             continue;
         for (uint32_t phase = 0; phase <= EVENT_PHASES; phase++) {
             double host = phase < EVENT_PHASES ? picks[i].row->phase_ns[phase]

@@ -15,13 +15,18 @@ struct mean {
     uint32_t inside;
 };
 
-static void mean_add(struct mean *mean, double value)
+/* `inside`: it tells of nothing else. */
+static void mean_add(struct mean *mean, double value, bool inside)
 {
     if (isnan(value))
         return;
     mean->sum += value;
     mean->squares += value * value;
     mean->count++;
+    if (inside) {
+        mean->least = mean->inside == 0 ? value : fmin(value, mean->least);
+        mean->inside++;
+    }
 }
 
 static double mean_of(const struct mean *mean)
@@ -38,12 +43,6 @@ static double mean_error(const struct mean *mean)
     double variance = (mean->squares - n * at * at) / (n - 1);
 
     return numbers_t95(mean->count) * sqrt(variance > 0 ? variance : 0) / sqrt(n);
-}
-
-static void mean_add_inside(struct mean *mean, double value)
-{
-    mean->least = mean->inside == 0 ? value : fmin(value, mean->least);
-    mean->inside++;
 }
 
 /* A sample tells of the second before it: those that began in the window count, and
@@ -67,32 +66,19 @@ static void add_stretch(const struct process *process, int64_t from, int64_t to,
         if (bucket->start_ns >= end)
             continue;
         for (uint32_t load = 0; load < PROCESS_LOADS; load++) {
-            double value = (double)bucket->sum[load] / bucket->counts[load];
-
-            if (bucket->counts[load] == 0)
-                continue;
-            mean_add(&means[load], value);
-            if (inside && !isnan(value))
-                mean_add_inside(&means[load], value);
+            if (bucket->counts[load] > 0)
+                mean_add(&means[load], (double)bucket->sum[load] / bucket->counts[load],
+                         inside);
         }
     }
 }
 
-static void add_process(const struct pick *pick, const struct process *process,
-                        struct mean means[PROCESS_LOADS])
-{
-    const struct answer_window *window = &pick->head->window;
-
-    add_stretch(process, window->from_ns, window->to_ns, means);
-}
-
-/* The most that a share of time may have been in the window itself. Of many samples that
+/* The most that the share of its delay may have been in the window itself. Of many samples that
  * is the end of their interval; few of them may have seen all of it in this window, and
  * what no sample reaches yet may be all. NaN where the process was never sampled. */
-static double most_of(const struct pick *pick, const struct process *process,
-                      const struct mean *mean, enum process_load load)
+static double most_delay(const struct answer_window *window,
+                         const struct process *process, const struct mean *mean)
 {
-    const struct answer_window *window = &pick->head->window;
     const struct series_ring *ring =
         series_pick(&process->rss, window->from_ns, window->to_ns, 3600);
     int64_t width = series_width_ns(&process->rss, ring), seen = 0;
@@ -104,12 +90,12 @@ static double most_of(const struct pick *pick, const struct process *process,
         return UNKNOWN;
     for (uint32_t i = 0; i < ring->count; i++) {
         const struct series_bucket *bucket = series_at(ring, i);
-        double count = bucket->counts[load];
+        double count = bucket->counts[PROCESS_LOAD_DELAY];
 
         seen = bucket->start_ns + width;
         if (seen > window->from_ns && bucket->start_ns < window->to_ns + NS_PER_S &&
             count > 0)
-            ns += (double)bucket->sum[load] / count * (double)NS_PER_S;
+            ns += (double)bucket->sum[PROCESS_LOAD_DELAY] / count * (double)NS_PER_S;
     }
     double unseen = (double)(window->to_ns - seen);
 
@@ -149,8 +135,8 @@ static void add_loader(const struct answer_window *window,
         if (point->time_ns <= window->from_ns ||
             point->time_ns - NS_PER_S >= window->to_ns)
             continue;
-        mean_add(cpu, (double)point->cpu);
-        mean_add(delay, (double)point->delay);
+        mean_add(cpu, (double)point->cpu, false);
+        mean_add(delay, (double)point->delay, false);
     }
 }
 
@@ -212,39 +198,32 @@ static void take_workers(const struct pick *pick, struct workers_seen *seen,
         at_once = (uint32_t)told;
     }
     for (uint32_t i = 0; i < count; i++) {
-        mean_add(&cpu, seen->list[i].cpu);
-        mean_add(&delay, seen->list[i].delay);
+        mean_add(&cpu, seen->list[i].cpu, false);
+        mean_add(&delay, seen->list[i].delay, false);
+        mean_add(&others, i > 0 ? seen->list[i].cpu : UNKNOWN, false);
     }
     load->workers = at_once;
     load->worker_cpu_share = mean_of(&cpu);
     load->worker_delay = mean_of(&delay);
     if (count > 0)
         load->worker_cpu_most = seen->list[0].cpu;
-    for (uint32_t i = 1; i < count; i++)
-        mean_add(&others, seen->list[i].cpu);
     load->worker_cpu_others = mean_of(&others);
 }
 
-/* Of an epoch that is over others may have been sampled: the newest are the loader's. */
-static int64_t newest_look(const struct process_loader *loaders)
-{
-    int64_t newest = 0;
-
-    for (uint32_t i = 0; i < PROCESS_LOADERS; i++)
-        newest = loaders[i].seen_ns > newest ? loaders[i].seen_ns : newest;
-    return newest;
-}
-
-/* Workers without a segment, which all live; and what they use of the cores. */
+/* Workers without a segment, which all live; and what they use of the cores. Of an epoch that
+ * is over others may have been sampled: the newest are the loader's. */
 static double see_loaders(const struct pick *pick, struct workers_seen *seen)
 {
     const struct process_loader *loaders = pick->process->loaders;
+    int64_t newest_ns = 0;
     double cores = 0;
 
+    for (uint32_t i = 0; loaders != NULL && i < PROCESS_LOADERS; i++)
+        newest_ns = loaders[i].seen_ns > newest_ns ? loaders[i].seen_ns : newest_ns;
     for (uint32_t i = 0; loaders != NULL && i < PROCESS_LOADERS; i++) {
         struct mean cpu = {0}, delay = {0};
 
-        if (loaders[i].pid != 0 && loaders[i].seen_ns == newest_look(loaders))
+        if (loaders[i].pid != 0 && loaders[i].seen_ns == newest_ns)
             add_loader(&pick->head->window, &loaders[i], &cpu, &delay);
         if (cpu.count == 0)
             continue;
@@ -259,47 +238,38 @@ static double see_loaders(const struct pick *pick, struct workers_seen *seen)
     return cores;
 }
 
-static bool is_worker(const struct pick *pick, const struct process *process)
-{
-    return process->identity.role == WIRE_ROLE_WORKER &&
-           process->identity.parent_pid == pick->process->identity.pid;
-}
-
-static int64_t newest_sample(const struct process *process)
-{
-    const struct series_ring *ring = &process->rss.rings[0];
-
-    return ring->count > 0 ? series_at(ring, ring->count - 1)->start_ns : INT64_MIN;
-}
-
 static void add_workers(const struct pick *pick, struct load *load)
 {
+    const struct answer_window *window = &pick->head->window;
     struct workers_seen seen = {.count = 0};
     uint32_t processes = 0, workers = 0;
     double cores = 0;
 
     for (const struct process *process = pick->session->processes; process != NULL;
          process = process->next) {
+        const struct series_ring *newest = &process->rss.rings[0];
         struct mean means[PROCESS_LOADS] = {{0}};
 
-        add_process(pick, process, means);
+        add_stretch(process, window->from_ns, window->to_ns, means);
         double share = mean_of(&means[PROCESS_LOAD_CPU]);
 
         if (isnan(share))
             continue;
         processes++;
         cores += share;
-        if (!is_worker(pick, process))
+        if (process->identity.role != WIRE_ROLE_WORKER ||
+            process->identity.parent_pid != pick->process->identity.pid)
             continue;
         workers++;
+        struct worker_seen worker = {
+            .cpu = share,
+            .delay = most_delay(window, process, &means[PROCESS_LOAD_DELAY]),
+            .from_ns = process->start_ns,
+            .to_ns = newest->count > 0 ? series_at(newest, newest->count - 1)->start_ns
+                                       : INT64_MIN};
+
         if (!parts_feeds_no_training(process))
-            see_worker(&seen,
-                       &(struct worker_seen){
-                           .cpu = share,
-                           .delay = most_of(pick, process, &means[PROCESS_LOAD_DELAY],
-                                            PROCESS_LOAD_DELAY),
-                           .from_ns = process->start_ns,
-                           .to_ns = newest_sample(process)});
+            see_worker(&seen, &worker);
     }
     if (workers == 0)
         cores += see_loaders(pick, &seen);
@@ -326,8 +296,8 @@ static void add_machine(const struct pick *pick, struct load *load)
 
         if (sample->unix_ns < from || sample->unix_ns >= to)
             continue;
-        mean_add(&busy, used);
-        mean_add(&stolen, used > 0 ? steal / used : 0);
+        mean_add(&busy, used, false);
+        mean_add(&stolen, used > 0 ? steal / used : 0, false);
     }
     load->core_limit = state->cpu_limit;
     load->machine_share = mean_of(&busy);
@@ -361,29 +331,28 @@ void parts_load(const struct pick *whole, struct load *load)
     struct answer head = *whole->head;
     struct pick trained = *whole, *pick = &trained;
     struct mean means[PROCESS_LOADS] = {{0}};
-    double unknown = UNKNOWN;
 
     narrow_to_steps(whole, &head.window);
     trained.head = &head;
 
-    *load = (struct load){.delay_most = unknown,
-                          .asleep_share = unknown,
-                          .worker_cpu_share = unknown,
-                          .worker_cpu_most = unknown,
-                          .worker_cpu_others = unknown,
-                          .worker_delay = unknown,
-                          .job_cores = unknown,
-                          .core_limit = unknown,
-                          .machine_share = unknown,
-                          .others_share = unknown,
-                          .stolen_share = unknown,
-                          .machine_cores = unknown};
+    *load = (struct load){.delay_most = UNKNOWN,
+                          .asleep_share = UNKNOWN,
+                          .worker_cpu_share = UNKNOWN,
+                          .worker_cpu_most = UNKNOWN,
+                          .worker_cpu_others = UNKNOWN,
+                          .worker_delay = UNKNOWN,
+                          .job_cores = UNKNOWN,
+                          .core_limit = UNKNOWN,
+                          .machine_share = UNKNOWN,
+                          .others_share = UNKNOWN,
+                          .stolen_share = UNKNOWN,
+                          .machine_cores = UNKNOWN};
     if (!pick->head->from_file) {
-        add_process(pick, pick->process, means);
+        add_stretch(pick->process, head.window.from_ns, head.window.to_ns, means);
         add_workers(pick, load);
         add_machine(pick, load);
-        load->delay_most = most_of(pick, pick->process, &means[PROCESS_LOAD_DELAY],
-                                   PROCESS_LOAD_DELAY);
+        load->delay_most =
+            most_delay(&head.window, pick->process, &means[PROCESS_LOAD_DELAY]);
         if (pick->store->host.core_count > 0)
             load->machine_cores = pick->store->host.core_count;
     }

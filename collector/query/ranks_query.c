@@ -38,20 +38,13 @@ struct comparing {
     struct ranked *ranks;
     uint32_t count;
     uint64_t steps;
-    enum ranks_wait where;       /* they wait for each other */
-    uint32_t slowest;            /* the second time */
-    struct numbers_series ahead; /* by how much it comes later than the last other */
+    enum ranks_wait where; /* they wait for each other */
+    /* Once the slowest is known, in a second pass: by how much it comes later than the last
+     * of the others. Signed, for where it is sooner others wait no less. */
+    bool again;
+    uint32_t slowest;
+    struct numbers_series ahead;
 };
-
-typedef void compare_function(struct comparing *comparing, const struct step **steps);
-
-static bool ranks_wait_on_device(const struct process *process)
-{
-    for (uint32_t i = 0; i < process->gpu.table_count; i++)
-        if (process->gpu.tables[i]->run.use_ns[GPU_COMMUNICATION] > 0)
-            return true;
-    return false;
-}
 
 /* Of the device that communicates longest. */
 static double communicates_ns(const struct gpu *gpu, const struct step *step)
@@ -75,8 +68,8 @@ static double communicates_ns(const struct gpu *gpu, const struct step *step)
 
 /* What of the step may be waiting: of this and the exchange itself it is the longer part for
  * who comes first. NaN: not known of this step. */
-static double ranks_wait_ns(enum ranks_wait where, const struct process *process,
-                            const struct step *step)
+static double wait_ns(enum ranks_wait where, const struct process *process,
+                      const struct step *step)
 {
     double data = step_phase_ns(step, EVENT_PHASE_DATA);
     double backward = step_phase_ns(step, EVENT_PHASE_BACKWARD);
@@ -126,33 +119,27 @@ static uint32_t place_hand(const struct steps *steps, const struct step *first)
     return at;
 }
 
-static double wait_of(const struct comparing *comparing, uint32_t rank,
-                      const struct step *step)
-{
-    return ranks_wait_ns(comparing->where, comparing->ranks[rank].process, step);
-}
-
-/* What a rank spends there beyond the shortest of all is waiting. */
-static double shortest_wait(const struct comparing *comparing,
-                            const struct step **steps)
-{
-    double shortest = (double)INFINITY;
-
-    for (uint32_t i = 0; i < comparing->count; i++)
-        shortest = fmin(wait_of(comparing, i, steps[i]), shortest);
-    return shortest;
-}
-
+/* Sums over a step that all ranks have. What a rank spends where they wait beyond the shortest
+ * of all is waiting. */
 static void compare_step(struct comparing *comparing, const struct step **steps)
 {
-    double shortest = shortest_wait(comparing, steps), most = -1;
+    double shortest = (double)INFINITY, most = -1, mine = 0, others = 0;
     uint32_t slowest = 0;
 
+    for (uint32_t i = 0; i < comparing->count; i++)
+        shortest = fmin(
+            wait_ns(comparing->where, comparing->ranks[i].process, steps[i]), shortest);
     for (uint32_t i = 0; i < comparing->count; i++) {
         struct ranked *rank = &comparing->ranks[i];
-        double wait = wait_of(comparing, i, steps[i]) - shortest;
+        double wait = wait_ns(comparing->where, rank->process, steps[i]) - shortest;
         double own = (double)steps[i]->duration_ns - wait;
 
+        if (i == comparing->slowest)
+            mine = own;
+        else
+            others = fmax(own, others);
+        if (comparing->again)
+            continue;
         rank->step_ns += (double)steps[i]->duration_ns;
         rank->wait_ns += wait;
         rank->own_ns += own;
@@ -162,30 +149,15 @@ static void compare_step(struct comparing *comparing, const struct step **steps)
         slowest = own > most ? i : slowest;
         most = own > most ? own : most;
     }
+    if (comparing->again) {
+        numbers_series_add(&comparing->ahead, mine - others);
+        return;
+    }
     comparing->ranks[slowest].slowest_in++;
     comparing->steps++;
 }
 
-/* The second time: by how much the slowest comes later than the last of the others. Signed,
- * for where it is sooner others wait no less. */
-static void lead_step(struct comparing *comparing, const struct step **steps)
-{
-    double shortest = shortest_wait(comparing, steps), mine = 0, others = 0;
-
-    for (uint32_t i = 0; i < comparing->count; i++) {
-        double wait = wait_of(comparing, i, steps[i]) - shortest;
-        double own = (double)steps[i]->duration_ns - wait;
-
-        if (i == comparing->slowest)
-            mine = own;
-        else
-            others = fmax(own, others);
-    }
-    numbers_series_add(&comparing->ahead, mine - others);
-}
-
-static void compare(struct comparing *comparing, const struct pick *pick,
-                    compare_function *each)
+static void compare(struct comparing *comparing, const struct pick *pick)
 {
     const struct steps *mine = &pick->process->steps;
     const struct step *common[RANKS_MAX];
@@ -195,10 +167,8 @@ static void compare(struct comparing *comparing, const struct pick *pick,
         first += count - STEPS_COMPARED;
         count = STEPS_COMPARED;
     }
-    while (count > 0 && steps_at(mine, first)->flags & EVENT_STEP_VALIDATION) {
+    for (; count > 0 && steps_at(mine, first)->flags & EVENT_STEP_VALIDATION; count--)
         first++;
-        count--;
-    }
     for (uint32_t i = 0; i < comparing->count && count > 0; i++)
         comparing->ranks[i].next =
             place_hand(&comparing->ranks[i].process->steps, steps_at(mine, first));
@@ -208,10 +178,12 @@ static void compare(struct comparing *comparing, const struct pick *pick,
 
         for (uint32_t i = 0; i < comparing->count && all; i++) {
             common[i] = find_step(&comparing->ranks[i], step->number);
-            all = common[i] != NULL && !isnan(wait_of(comparing, i, common[i]));
+            all = common[i] != NULL &&
+                  !isnan(wait_ns(comparing->where, comparing->ranks[i].process,
+                                 common[i]));
         }
         if (all)
-            each(comparing, common);
+            compare_step(comparing, common);
     }
 }
 
@@ -383,7 +355,8 @@ static void judge(struct comparing *comparing, const struct pick *pick,
     find_slowest(comparing, answer);
     if (answer->slowest < 0)
         return;
-    compare(comparing, pick, lead_step);
+    comparing->again = true;
+    compare(comparing, pick);
     price_slowest(comparing, answer);
     answer->waits_in = find_wait(comparing);
 }
@@ -392,12 +365,13 @@ static void compare_where(struct comparing *comparing, const struct pick *pick,
                           enum ranks_wait where)
 {
     comparing->where = where;
+    comparing->again = false;
     comparing->steps = 0;
     comparing->ahead = (struct numbers_series){0};
     for (uint32_t i = 0; i < comparing->count; i++)
         comparing->ranks[i] = (struct ranked){.process = comparing->ranks[i].process,
                                               .row = comparing->ranks[i].row};
-    compare(comparing, pick, compare_step);
+    compare(comparing, pick);
 }
 
 /* What devices tell is told by each of them, and is the whole wait: few steps do, whose
@@ -407,9 +381,15 @@ static bool judge_on_devices(struct comparing *comparing, const struct pick *pic
 {
     uint64_t needed = pick->session->from_file ? STEPS_OF_FILE : STEPS_NEEDED;
 
-    for (uint32_t i = 0; i < comparing->count; i++)
-        if (!ranks_wait_on_device(comparing->ranks[i].process))
+    for (uint32_t i = 0; i < comparing->count; i++) {
+        const struct gpu *gpu = &comparing->ranks[i].process->gpu;
+        bool communicates = false;
+
+        for (uint32_t t = 0; t < gpu->table_count; t++)
+            communicates |= gpu->tables[t]->run.use_ns[GPU_COMMUNICATION] > 0;
+        if (!communicates)
             return false;
+    }
     if (comparing->count < 2)
         return false;
     compare_where(comparing, pick, RANKS_WAIT_DEVICE);

@@ -28,6 +28,9 @@ struct replay_pick {
 uint32_t replay_steps_spread(const struct step_row *const *steps, uint32_t count,
                              struct replay_pick picks[]);
 
+bool replay_block_touches(const struct trace_block *block, int64_t from_ns,
+                          int64_t to_ns);
+
 /* Gives the replay the step's events; how many were looked at. */
 uint64_t replay_steps_feed(struct replay *replay, const struct trace_process *process,
                            const struct step_row *row);

@@ -28,7 +28,8 @@ static uint32_t level_of(const struct trace_process *process)
     return best;
 }
 
-static bool touches(const struct trace_block *block, int64_t from_ns, int64_t to_ns)
+bool replay_block_touches(const struct trace_block *block, int64_t from_ns,
+                          int64_t to_ns)
 {
     return block->count > 0 && block->block->to_ns >= from_ns &&
            block->block->from_ns < to_ns;
@@ -150,7 +151,7 @@ uint64_t replay_steps_feed(struct replay *replay, const struct trace_process *pr
     for (uint32_t i = 0; i < process->block_count; i++) {
         const struct trace_block *block = &process->blocks[i];
 
-        if (!touches(block, step.start_ns, step.end_ns))
+        if (!replay_block_touches(block, step.start_ns, step.end_ns))
             continue;
         read += block->count;
         for (uint32_t j = 0; j < block->count; j++)
