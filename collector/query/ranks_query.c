@@ -50,19 +50,15 @@ struct comparing {
 static double communicates_ns(const struct gpu *gpu, const struct step *step)
 {
     uint64_t i = gpu_step_after(gpu, step->start_ns);
+    uint64_t at = i < gpu->step_count ? i % gpu->step_capacity : 0;
     double most = UNKNOWN;
 
-    if (i == gpu->step_count ||
-        gpu->steps[i % gpu->step_capacity].start_ns != step->start_ns)
+    if (i == gpu->step_count || gpu->steps[at].start_ns != step->start_ns)
         return most;
-    for (uint32_t t = 0; t < gpu->table_count; t++) {
-        const struct gpu_table *table = gpu->tables[t];
-
-        if (gpu_knows_step(gpu, table, i))
-            most = fmax(
-                most,
-                (double)table->steps[i % gpu->step_capacity].use_ns[GPU_COMMUNICATION]);
-    }
+    for (uint32_t t = 0; t < gpu->table_count; t++)
+        if (gpu_knows_step(gpu, gpu->tables[t], i))
+            most =
+                fmax(most, (double)gpu->tables[t]->steps[at].use_ns[GPU_COMMUNICATION]);
     return most;
 }
 
@@ -85,19 +81,17 @@ static double wait_ns(enum ranks_wait where, const struct process *process,
     }
 }
 
-/* The training step `number`, which is at or after the hand; NULL when it is not there.
- */
+/* The training step `number`, which is at or after the hand; NULL when it is not there. */
 static const struct step *find_step(struct ranked *rank, uint64_t number)
 {
     const struct steps *steps = &rank->process->steps;
+    const struct step *step = NULL;
 
     for (; rank->next < steps_remembered(steps); rank->next++) {
-        const struct step *step = steps_at(steps, rank->next);
-
-        if (step->flags & EVENT_STEP_VALIDATION || step->number < number)
-            continue;
-        return step->number == number && !(step->flags & EVENT_STEP_WINDOW) ? step
-                                                                            : NULL;
+        step = steps_at(steps, rank->next);
+        if (!(step->flags & EVENT_STEP_VALIDATION) && step->number >= number)
+            return step->number == number && !(step->flags & EVENT_STEP_WINDOW) ? step
+                                                                                : NULL;
     }
     return NULL;
 }
@@ -187,14 +181,6 @@ static void compare(struct comparing *comparing, const struct pick *pick)
     }
 }
 
-/* Where they wait, a share of its own cannot be told apart. */
-static bool hides_own(enum ranks_wait where, uint32_t part)
-{
-    if (where == RANKS_WAIT_ANYWHERE)
-        return part != EVENT_PHASE_DATA;
-    return where == RANKS_WAIT_BACKWARD && part == EVENT_PHASE_BACKWARD;
-}
-
 /* Where the slowest spends more than the others do. */
 static void find_cause(const struct comparing *comparing, struct ranks_answer *answer)
 {
@@ -208,7 +194,13 @@ static void find_cause(const struct comparing *comparing, struct ranks_answer *a
             others += comparing->ranks[i].part_ns[part];
         double grew = mine - (others - mine) / (double)(comparing->count - 1);
 
-        if (hides_own(comparing->where, part) || !(grew > most))
+        /* Where they wait, a share of its own cannot be told apart. */
+        bool hidden = comparing->where == RANKS_WAIT_ANYWHERE
+                          ? part != EVENT_PHASE_DATA
+                          : comparing->where == RANKS_WAIT_BACKWARD &&
+                                part == EVENT_PHASE_BACKWARD;
+
+        if (hidden || !(grew > most))
             continue;
         most = grew;
         answer->slowest_cause = parts_phase_names[part];
@@ -237,22 +229,6 @@ static void find_slowest(struct comparing *comparing, struct ranks_answer *answe
         answer->slowest = comparing->ranks[slowest].row->rank;
 }
 
-/* After the second time. Ranks that do not exchange anything have no one to wait for:
- * then none waits more in backward than the slowest does. */
-static void price_slowest(const struct comparing *comparing,
-                          struct ranks_answer *answer)
-{
-    const struct ranked *slowest = &comparing->ranks[comparing->slowest];
-    const struct numbers_series *ahead = &comparing->ahead;
-    double n = (double)comparing->steps, waits = (double)INFINITY;
-
-    for (uint32_t i = 0; i < comparing->count; i++)
-        if (i != comparing->slowest)
-            waits = fmin(comparing->ranks[i].wait_ns - slowest->wait_ns, waits);
-    answer->slowest_price_ns = fmax(fmin(ahead->first + ahead->sum / n, waits / n), 0);
-    answer->slowest_error_ns = numbers_series_error(ahead, comparing->steps);
-}
-
 /* Where the others spend more than the slowest does. */
 static uint32_t find_wait(const struct comparing *comparing)
 {
@@ -274,7 +250,7 @@ static uint32_t find_wait(const struct comparing *comparing)
 
 static void fill_rows(const struct comparing *comparing)
 {
-    double n = (double)comparing->steps;
+    double n = comparing->steps > 0 ? (double)comparing->steps : UNKNOWN;
 
     for (uint32_t i = 0; i < comparing->count; i++) {
         const struct ranked *rank = &comparing->ranks[i];
@@ -301,7 +277,6 @@ static int list_ranks(const struct pick *pick, struct comparing *comparing,
          process != NULL && comparing->count < RANKS_MAX && comparing->count < most;
          process = process->next) {
         const struct process_identity *who = &process->identity;
-
         enum wire_role role = pick_role(pick->session, process);
 
         if (role == WIRE_ROLE_WORKER || role == WIRE_ROLE_HELPER || who->rank < 0)
@@ -312,18 +287,13 @@ static int list_ranks(const struct pick *pick, struct comparing *comparing,
             .rank = who->rank,
             .pid = who->pid,
             .host = arena_text(&answer->head.arena, who->host),
-            .step_ns = UNKNOWN,
-            .own_ns = UNKNOWN,
-            .wait_ns = UNKNOWN,
-            .other_ns = UNKNOWN,
             .delay_share = parts_delay(process, answer->head.window.from_ns,
                                        answer->head.window.to_ns),
             .batch_elements = parts_fact_count(process, FACT_DATALOADER_ELEMENTS)};
-        for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
-            row->phase_ns[phase] = UNKNOWN;
         comparing->ranks[comparing->count++] =
             (struct ranked){.process = process, .row = row};
     }
+    fill_rows(comparing);
     return 0;
 }
 
@@ -339,25 +309,26 @@ static void sort_by_rank(struct ranks_answer *answer)
     }
 }
 
-/* DDP exchanges in backward alone, something else where it likes. */
-static bool may_wait_anywhere(const struct pick *pick)
-{
-    const struct process *process = pick->process;
-
-    return !pick->session->from_file &&
-           *parts_fact_text(process, FACT_DISTRIBUTED_BACKEND) != '\0' &&
-           strcmp(parts_fact_text(process, FACT_DISTRIBUTED_WRAPPER), "DDP") != 0;
-}
-
+/* Ranks that do not exchange anything have no one to wait for: then none waits more in backward
+ * than the slowest does. */
 static void judge(struct comparing *comparing, const struct pick *pick,
                   struct ranks_answer *answer)
 {
+    const struct numbers_series *ahead = &comparing->ahead;
+    double n = (double)comparing->steps, waits = (double)INFINITY;
+
     find_slowest(comparing, answer);
     if (answer->slowest < 0)
         return;
     comparing->again = true;
     compare(comparing, pick);
-    price_slowest(comparing, answer);
+    for (uint32_t i = 0; i < comparing->count; i++)
+        if (i != comparing->slowest)
+            waits = fmin(comparing->ranks[i].wait_ns -
+                             comparing->ranks[comparing->slowest].wait_ns,
+                         waits);
+    answer->slowest_price_ns = fmax(fmin(ahead->first + ahead->sum / n, waits / n), 0);
+    answer->slowest_error_ns = numbers_series_error(ahead, comparing->steps);
     answer->waits_in = find_wait(comparing);
 }
 
@@ -438,7 +409,10 @@ static void judge_on_hosts(struct comparing *comparing, const struct pick *pick,
         answer->head.reason = comparing->count < 2
                                   ? "the session has one rank here"
                                   : "fewer than 10 steps that all ranks have";
-    if (answer->comparable && may_wait_anywhere(pick))
+    /* DDP exchanges in backward alone, something else where it likes. */
+    if (answer->comparable && !pick->session->from_file &&
+        *parts_fact_text(pick->process, FACT_DISTRIBUTED_BACKEND) != '\0' &&
+        strcmp(parts_fact_text(pick->process, FACT_DISTRIBUTED_WRAPPER), "DDP") != 0)
         judge_anywhere(comparing, pick, answer);
 }
 

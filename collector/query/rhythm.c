@@ -26,50 +26,55 @@
 /* Of a collection: a usual part as long as that may hold it. */
 #define GC_IN_PART 0.9
 
-/* Of a step's usual part: not of those that are slow at a period, which may be half. */
-static double median_part(struct rhythm_work *work, uint32_t part)
+/* A number of one step; NaN where it has no part in what is usual. Steps that are slow at a
+ * period, which may be half of all, have none in what is usual of a part or left. */
+typedef double number_of(const struct rhythm_work *work, uint32_t i, uint32_t part);
+
+static double number_left(const struct rhythm_work *work, uint32_t i, uint32_t part)
+{
+    (void)part;
+    return work->items[i].periodic ? UNKNOWN : work->items[i].left;
+}
+
+static double number_part(const struct rhythm_work *work, uint32_t i, uint32_t part)
+{
+    return work->items[i].periodic ? UNKNOWN
+                                   : rhythm_part_ns(work->items[i].step, part);
+}
+
+/* Part 0: before forward, else before the update; of the steps whose phases are known. */
+static double number_gap(const struct rhythm_work *work, uint32_t i, uint32_t part)
+{
+    const struct step *step = work->items[i].step;
+
+    return isnan(step_other_ns(step)) ? UNKNOWN
+           : part == 0                ? (double)step->before_forward_ns
+                                      : (double)step->before_update_ns;
+}
+
+/* What steps at a period have more, once a run no longer warms up. */
+static double number_at_period(const struct rhythm_work *work, uint32_t i,
+                               uint32_t part)
+{
+    (void)part;
+    return work->items[i].periodic && i >= work->count / 4 ? rhythm_over(work, i)
+                                                           : UNKNOWN;
+}
+
+/* What no more than that share of them exceeds; NaN where there is none. */
+static double usual(struct rhythm_work *work, number_of *number, uint32_t part,
+                    double share)
 {
     uint32_t known = 0;
 
     for (uint32_t i = 0; i < work->count; i++) {
-        double ns = rhythm_part_ns(work->items[i].step, part);
+        double ns = number(work, i, part);
 
-        if (!isnan(ns) && !work->items[i].periodic)
+        if (!isnan(ns))
             work->numbers[known++] = ns;
     }
-    return numbers_median(work->numbers, known);
-}
-
-/* Of the steps whose phases are known. */
-static double median_gap(struct rhythm_work *work, bool before_update)
-{
-    uint32_t known = 0;
-
-    for (uint32_t i = 0; i < work->count; i++) {
-        const struct step *step = work->items[i].step;
-
-        if (!isnan(step_other_ns(step)))
-            work->numbers[known++] = (double)(before_update ? step->before_update_ns
-                                                            : step->before_forward_ns);
-    }
-    return numbers_median(work->numbers, known);
-}
-
-/* What no more than that share of them exceeds. */
-static double usual_left(struct rhythm_work *work, double share)
-{
-    uint32_t known = 0;
-
-    for (uint32_t i = 0; i < work->count; i++)
-        if (!work->items[i].periodic)
-            work->numbers[known++] = work->items[i].left;
     numbers_sort(work->numbers, known);
     return numbers_quantile(work->numbers, known, share);
-}
-
-static double median_left(struct rhythm_work *work)
-{
-    return usual_left(work, 0.5);
 }
 
 void rhythm_add(const struct rhythm_work *work, struct rhythm_sums *sums,
@@ -179,21 +184,11 @@ static void find_gc(struct rhythm_work *work, struct rhythm *rhythm)
     }
 }
 
-/* What steps at a period have more, once a run no longer warms up; 0 where none do. */
-static double usual_at_period(struct rhythm_work *work)
-{
-    uint32_t known = 0;
-
-    for (uint32_t i = work->count / 4; i < work->count; i++)
-        if (work->items[i].periodic)
-            work->numbers[known++] = rhythm_over(work, i);
-    return known > 0 ? numbers_median(work->numbers, known) : 0;
-}
-
 /* What is usual for that step: those at a period have theirs. */
 static double usual_of(const struct rhythm_work *work, uint32_t i, double at_period)
 {
-    return work->median + (work->items[i].periodic ? at_period : 0);
+    return work->median +
+           (work->items[i].periodic && !isnan(at_period) ? at_period : 0);
 }
 
 /* From `from` to `to`, that many are over what is usual for them by so much. */
@@ -212,7 +207,7 @@ static void find_warm_up(struct rhythm_work *work, struct rhythm *rhythm)
 {
     struct warm_up first = {0};
     struct rhythm_sums sums = {0};
-    double at_period = usual_at_period(work), most = 0;
+    double at_period = usual(work, number_at_period, 0, 0.5), most = 0;
 
     if (work->items[0].step->number >= WARM_UP_CALM)
         return;
@@ -343,7 +338,7 @@ static void find_epoch(struct rhythm_work *work, struct rhythm *rhythm)
 
 static void find_rest(struct rhythm_work *work, struct rhythm *rhythm)
 {
-    double median = median_left(work);
+    double median = usual(work, number_left, 0, 0.5);
     struct rhythm_sums sums = {0}, rare = {0};
 
     for (uint32_t i = 0; i < work->count; i++) {
@@ -384,60 +379,50 @@ static void find_left_of_other(const struct rhythm_work *work, struct rhythm *rh
 static void collect(const struct pick *pick, struct rhythm_work *work)
 {
     const struct steps *steps = &pick->process->steps;
-    uint32_t count, first = pick_steps(pick, &count), kept = 0, places = 0;
+    uint32_t count, first = pick_steps(pick, &count), from = first + count;
 
-    for (uint32_t i = first + count; i-- > first && kept < RHYTHM_STEPS;) {
+    for (uint32_t kept = 0; from > first && kept < RHYTHM_STEPS; from--)
+        kept += !(steps_at(steps, from - 1)->flags & STEP_APART);
+    for (uint32_t i = from, place = 0; i < first + count; i++) {
         const struct step *step = steps_at(steps, i);
 
-        if (step->flags & EVENT_STEP_VALIDATION)
-            continue;
-        places++;
         /* What torch.profiler lengthens has no rhythm of its own, but its place. */
-        if (!(step->flags & EVENT_STEP_WINDOW))
-            work->items[kept++] = (struct rhythm_item){
-                .step = step, .left = (double)step->duration_ns, .at = places};
+        if (!(step->flags & STEP_APART))
+            work->items[work->count++] = (struct rhythm_item){
+                .step = step, .left = (double)step->duration_ns, .at = place};
+        place += !(step->flags & EVENT_STEP_VALIDATION);
     }
-    /* Newest first so far. */
-    for (uint32_t i = 0; i < kept / 2; i++) {
-        struct rhythm_item swap = work->items[i];
-
-        work->items[i] = work->items[kept - 1 - i];
-        work->items[kept - 1 - i] = swap;
-    }
-    for (uint32_t i = 0; i < kept; i++)
-        work->items[i].at = places - work->items[i].at;
-    work->count = kept;
 }
 
 int parts_rhythm(const struct pick *pick, struct rhythm *rhythm)
 {
     struct rhythm_work work = {.items = calloc(RHYTHM_STEPS, sizeof(*work.items)),
                                .numbers = calloc(RHYTHM_STEPS, sizeof(*work.numbers))};
-    double unknown = UNKNOWN;
     int error = work.items == NULL || work.numbers == NULL ? -ENOMEM : 0;
 
-    *rhythm = (struct rhythm){.median_ns = unknown,
-                              .median_other_ns = unknown,
-                              .median_before_forward_ns = unknown,
-                              .median_before_update_ns = unknown,
-                              .other_left_ns = unknown,
-                              .other_left_error_ns = unknown,
-                              .steps_per_epoch = unknown,
-                              .first_ns = unknown,
-                              .last_ns = unknown};
+    *rhythm = (struct rhythm){.median_ns = UNKNOWN,
+                              .median_other_ns = UNKNOWN,
+                              .median_before_forward_ns = UNKNOWN,
+                              .median_before_update_ns = UNKNOWN,
+                              .other_left_ns = UNKNOWN,
+                              .other_left_error_ns = UNKNOWN,
+                              .steps_per_epoch = UNKNOWN,
+                              .first_ns = UNKNOWN,
+                              .last_ns = UNKNOWN};
     if (error == 0)
         collect(pick, &work);
     if (error == 0 && work.count >= STEPS_NEEDED) {
         rhythm->steps = work.count;
-        work.rare_from = numbers_rare_from(median_left(&work), usual_left(&work, MOST));
-        work.median = usual_left(&work, BELOW_HALF);
+        work.rare_from = numbers_rare_from(usual(&work, number_left, 0, 0.5),
+                                           usual(&work, number_left, 0, MOST));
+        work.median = usual(&work, number_left, 0, BELOW_HALF);
         rhythm_mark_period(&work);
-        rhythm->median_ns = work.median = median_left(&work);
+        rhythm->median_ns = work.median = usual(&work, number_left, 0, 0.5);
         for (uint32_t part = 0; part < RHYTHM_PARTS; part++)
-            work.medians[part] = median_part(&work, part);
+            work.medians[part] = usual(&work, number_part, part, 0.5);
         rhythm->median_other_ns = work.medians[EVENT_PHASES];
-        rhythm->median_before_forward_ns = median_gap(&work, false);
-        rhythm->median_before_update_ns = median_gap(&work, true);
+        rhythm->median_before_forward_ns = usual(&work, number_gap, 0, 0.5);
+        rhythm->median_before_update_ns = usual(&work, number_gap, 1, 0.5);
         find_gc(&work, rhythm);
         find_warm_up(&work, rhythm);
         find_epoch(&work, rhythm);
