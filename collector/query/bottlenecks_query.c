@@ -9,43 +9,41 @@
 static int fill_parts(struct pick *pick, const struct bottlenecks_request *request,
                       bool run, struct bottlenecks_answer *answer)
 {
-    struct ops_request cpu = {.device = OPS_CPU, .k = request->k, .judged = OPS_JUDGED};
-    struct ops_request cuda = {
+    const struct ops_request cpu = {
+        .device = OPS_CPU, .k = request->k, .judged = OPS_JUDGED};
+    const struct ops_request cuda = {
         .device = OPS_ACCELERATOR, .k = request->k, .judged = OPS_JUDGED};
+    const struct steps_answer *steps = &answer->steps;
     struct pick part = pick_part(pick, &answer->steps.head);
-    int error = parts_steps_summary(&part, run, &answer->steps);
 
-    pick->head->steps = answer->steps.head.steps;
-    pick->head->recorded_steps = answer->steps.head.recorded_steps;
+    if (parts_steps_summary(&part, run, &answer->steps) != 0)
+        return -ENOMEM;
+    pick->head->steps = steps->head.steps;
+    pick->head->recorded_steps = steps->head.recorded_steps;
     if (pick->head->recorded_steps == 0) /* of a job whose CPU ops nobody can tell */
-        pick->head->recorded_steps = answer->steps.train.kernels;
-    pick->head->window.complete = answer->steps.head.window.complete;
-    if (error == 0)
-        error = parts_slow(&part, &answer->steps);
+        pick->head->recorded_steps = steps->train.kernels;
+    pick->head->window.complete = steps->head.window.complete;
+    if (parts_slow(&part, &answer->steps) != 0)
+        return -ENOMEM;
     part = pick_part(pick, &answer->cpu.head);
-    if (error == 0)
-        error = parts_ops(&part, &cpu, &answer->steps, &answer->cpu);
-    if (error == 0)
-        error = parts_callers(&part, &answer->steps, &answer->cpu);
-    if (error == 0)
-        error = parts_modules(&part, &answer->steps, &answer->cpu);
+    if (parts_ops(&part, &cpu, steps, &answer->cpu) != 0 ||
+        parts_callers(&part, steps, &answer->cpu) != 0 ||
+        parts_modules(&part, steps, &answer->cpu) != 0)
+        return -ENOMEM;
     part = pick_part(pick, &answer->cuda.head);
-    if (error == 0)
-        error = parts_ops(&part, &cuda, &answer->steps, &answer->cuda);
+    if (parts_ops(&part, &cuda, steps, &answer->cuda) != 0)
+        return -ENOMEM;
     part = pick_part(pick, &answer->memory.head);
-    if (error == 0)
-        error = parts_memory(&part, 0, &answer->memory);
+    if (parts_memory(&part, 0, &answer->memory) != 0)
+        return -ENOMEM;
     part = pick_part(pick, &answer->gpu.head);
-    if (error == 0)
-        error = parts_gpu(&part, 0, &answer->gpu);
-    if (error == 0 && gpu_busiest(&answer->gpu) != NULL)
+    if (parts_gpu(&part, 0, &answer->gpu) != 0 ||
+        parts_hardware(&part, 0, &answer->hardware) != 0)
+        return -ENOMEM;
+    if (gpu_busiest(&answer->gpu) != NULL)
         ops_sums_fit(gpu_busiest(&answer->gpu)->use_ns[GPU_COMPUTE], &answer->cuda);
-    if (error == 0)
-        error = parts_hardware(&part, 0, &answer->hardware);
     part = pick_part(pick, &answer->ranks.head);
-    if (error == 0)
-        error = parts_ranks(&part, &answer->ranks);
-    return error;
+    return parts_ranks(&part, &answer->ranks);
 }
 
 static int list_peaks(struct bottlenecks_answer *answer)
@@ -66,14 +64,6 @@ static int list_peaks(struct bottlenecks_answer *answer)
                                  .op = device->peak_op};
     }
     return 0;
-}
-
-static bool has_no_python(const struct bottlenecks_answer *answer)
-{
-    for (uint32_t i = 0; i < answer->fact_count; i++)
-        if (strcmp(answer->facts[i].key, FACT_VERSION_PYTHON) == 0)
-            return false;
-    return true;
 }
 
 int bottlenecks_query(struct store *store, const struct selection *selection,
@@ -105,7 +95,8 @@ int bottlenecks_query(struct store *store, const struct selection *selection,
                             &answer->fact_count);
     answer->own_file = pick.session->own_file;
     answer->foreign = pick.process->foreign;
-    answer->native = !answer->head.from_file && has_no_python(answer);
+    answer->native = !answer->head.from_file &&
+                     *parts_fact_text(pick.process, FACT_VERSION_PYTHON) == '\0';
     answer->dataloader_share = answer->steps.train.phase_share[EVENT_PHASE_DATA];
     parts_explain_steps(&pick, &answer->head);
     pick_end(&pick);

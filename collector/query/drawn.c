@@ -51,21 +51,13 @@ static void weigh_block(struct drawing *drawing, uint32_t first, uint32_t end,
     drawing->blocks++;
 }
 
-/* Where the steps end that follow `first` without a gap. */
-static uint32_t end_of_row(const struct drawing *drawing, uint32_t first)
-{
-    uint32_t end = first + 1;
-
-    while (end < drawing->count && drawing->steps[end].gap <= 0)
-        end++;
-    return end;
-}
-
-/* Where the next run begins, at `at` or later; its end in *end. */
+/* Where the next run of steps without a gap begins, at `at` or later; its end in *end. */
 static uint32_t next_run(const struct drawing *drawing, uint32_t at, uint32_t *end)
 {
     for (; at < drawing->count; at = *end) {
-        *end = end_of_row(drawing, at);
+        *end = at + 1;
+        while (*end < drawing->count && drawing->steps[*end].gap <= 0)
+            ++*end;
         if (*end - at >= RUN_STEPS)
             return at;
     }

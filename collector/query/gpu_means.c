@@ -33,15 +33,6 @@ static bool is_known(void *whose, const struct step *step)
            gpu_knows_step(walk->gpu, walk->table, walk->at);
 }
 
-static void add(const struct gpu_cell *cell, double weight, struct gpu_device *device)
-{
-    for (uint32_t i = 0; i < GPU_USES; i++)
-        device->use_ns[i] += weight * (double)cell->use_ns[i];
-    for (uint32_t i = 0; i < GPU_IDLES; i++)
-        device->idle_ns[i] += weight * (double)cell->idle_ns[i];
-    device->queued_ns += weight * (double)cell->queued_ns;
-}
-
 /* What the trainer waited for data in the step that began then, of the `left` from `*at` on;
  * NaN unknown. */
 static double data_ns(const struct steps *steps, int64_t start_ns, uint32_t *at,
@@ -85,7 +76,14 @@ static double sum_steps(const struct drawing *drawing, struct walk *walk,
             drawn++;
         if (drawn < drawing->count && drawing->steps[drawn].start_ns == step->start_ns)
             weight = drawing->steps[drawn].weight;
-        add(&walk->table->steps[walk->at % gpu->step_capacity], weight, device);
+        const struct gpu_cell *cell =
+            &walk->table->steps[walk->at % gpu->step_capacity];
+
+        for (uint32_t i = 0; i < GPU_USES; i++)
+            device->use_ns[i] += weight * (double)cell->use_ns[i];
+        for (uint32_t i = 0; i < GPU_IDLES; i++)
+            device->idle_ns[i] += weight * (double)cell->idle_ns[i];
+        device->queued_ns += weight * (double)cell->queued_ns;
         device->data_ns += weight * data_ns(steps, step->start_ns, &at, &left);
         device->known_steps++;
         sum += weight;

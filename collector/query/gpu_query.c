@@ -27,15 +27,6 @@ static void explain(const struct pick *pick, struct gpu_answer *answer)
             : "GPU work is not recorded in this process";
 }
 
-/* Nothing comes of a job that runs, and it says why. */
-static bool is_off(const struct process *process)
-{
-    const struct process_capability *source = &process->capabilities[WIRE_SOURCE_CUPTI];
-
-    return process->state == PROCESS_RUNNING && source->state != WIRE_STATE_ACTIVE &&
-           texts_get(process->texts, source->reason)[0] != '\0';
-}
-
 /* Training steps of the window in the whole of which work was recorded. */
 static uint64_t recorded_steps(const struct pick *pick)
 {
@@ -257,6 +248,8 @@ static int fill_device(const struct pick *pick, const struct gpu_table *table,
 int parts_gpu(const struct pick *pick, uint32_t points, struct gpu_answer *answer)
 {
     const struct gpu *gpu = &pick->process->gpu;
+    const struct process_capability *source =
+        &pick->process->capabilities[WIRE_SOURCE_CUPTI];
     int error = 0;
 
     answer->devices = NULL;
@@ -270,7 +263,9 @@ int parts_gpu(const struct pick *pick, uint32_t points, struct gpu_answer *answe
     }
     if (!ARENA_LIST(&answer->head.arena, answer->devices, gpu->table_count))
         return -ENOMEM;
-    if (is_off(pick->process))
+    /* Nothing comes of a job that runs, and it says why. */
+    if (pick->process->state == PROCESS_RUNNING && source->state != WIRE_STATE_ACTIVE &&
+        texts_get(pick->process->texts, source->reason)[0] != '\0')
         explain(pick, answer);
     for (uint32_t i = 0; i < gpu->table_count && error == 0; i++)
         error = fill_device(pick, gpu->tables[i], points,

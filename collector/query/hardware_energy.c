@@ -67,16 +67,6 @@ static struct work work_in(const struct pick *pick, int64_t from_ns, int64_t to_
     return work;
 }
 
-/* From here on every step is remembered: INT64_MIN where none is forgotten. */
-static int64_t steps_reach_ns(const struct steps *steps)
-{
-    uint32_t remembered = steps_remembered(steps);
-
-    if (remembered == 0 || remembered == steps->count)
-        return INT64_MIN;
-    return steps_at(steps, 0)->start_ns;
-}
-
 /* By the device's own counter, else by its power where the samples are near each other;
  * NaN unknown. */
 static double energy_between(const struct hardware_sample *from,
@@ -107,7 +97,11 @@ void stretch_sum_energy(const struct stretch *stretch, const struct pick *pick,
                         struct hardware_row *row)
 {
     double energy = 0, covered_ns = 0, trained = 0, steps = 0, samples = 0;
-    int64_t reach_ns = steps_reach_ns(&pick->process->steps);
+    const struct steps *all = &pick->process->steps;
+    uint32_t remembered = steps_remembered(all);
+    int64_t reach_ns = remembered == 0 || remembered == all->count
+                           ? INT64_MIN /* every step is remembered */
+                           : steps_at(all, 0)->start_ns;
     uint32_t before = next_told(stretch, stretch->first), i = before;
 
     for (; (i = next_told(stretch, i + 1)) < stretch->last; before = i) {

@@ -190,13 +190,6 @@ static double mean_clock(const struct clocks *clocks)
     return clocks->told > 0 ? clocks->mhz / clocks->told : UNKNOWN;
 }
 
-/* It rests, and so does its clock. */
-static bool is_idle(const struct hardware_sample *sample)
-{
-    return (sample->slowed & HARDWARE_SLOWED_IDLE) != 0 ||
-           sample->busy_share <= 0; /* NaN is not */
-}
-
 /* HARDWARE_HOLDERS: nothing. */
 static enum hardware_holder holder_of(const struct hardware_sample *sample)
 {
@@ -221,7 +214,9 @@ static void sum_slowed(const struct stretch *stretch, struct hardware_row *row)
     for (uint32_t i = stretch->first; i < stretch->last; i++) {
         const struct hardware_sample *sample = stretch_at(stretch, i);
 
-        if (!sample->slowed_known || is_idle(sample))
+        /* While it rests, so does its clock. A busy share of NaN is none of 0. */
+        if (!sample->slowed_known || (sample->slowed & HARDWARE_SLOWED_IDLE) != 0 ||
+            sample->busy_share <= 0)
             continue;
         add_clock(&by[holder_of(sample)], sample);
         all++;

@@ -49,12 +49,6 @@ static struct word next_word(const char *at)
     return (struct word){at, length};
 }
 
-/* It only says where the word behind it is from. */
-static bool is_namespace(struct word word)
-{
-    return word.at[word.length] == ':' && word.at[word.length + 1] == ':';
-}
-
 /* These carry any function over the elements: the function says what they do. */
 static bool is_carrier(struct word base)
 {
@@ -117,15 +111,6 @@ static struct word base_of(const char *name)
             break;
     }
     return base;
-}
-
-static struct word function_in(struct word base)
-{
-    struct word word = next_word(base.at + base.length);
-
-    while (word.length > 0 && (is_namespace(word) || is_wrapping(word)))
-        word = next_word(word.at + word.length);
-    return word;
 }
 
 /* "elementwise" of "elementwise_kernel". */
@@ -224,18 +209,24 @@ bool kernel_short_name(const char *name, char *text, size_t size)
     if (strncmp(name, "_Z", 2) == 0)
         return mangled_short_name(name, text, size);
 
-    struct word base = base_of(name);
-    bool of_c = strchr(name, '<') == NULL && strstr(name, "::") == NULL;
-    struct word function =
-        of_c || !is_carrier(base) ? (struct word){name, 0} : function_in(base);
+    struct word base = base_of(name), function = {name, 0};
 
-    if (of_c || base.length == 0)
+    if ((strchr(name, '<') == NULL && strstr(name, "::") == NULL) || base.length == 0)
         return false;
-    if (function.length == 0) {
-        (void)snprintf(text, size, "%.*s", (int)base.length, base.at);
-        return true;
+    if (is_carrier(base)) {
+        /* What stands before "::" only says where the word behind it is from. */
+        do {
+            const char *behind = function.length > 0 ? function.at + function.length
+                                                     : base.at + base.length;
+            function = next_word(behind);
+        } while (function.length > 0 &&
+                 (strncmp(function.at + function.length, "::", 2) == 0 ||
+                  is_wrapping(function)));
     }
-    write_carried(base, function, text, size);
+    if (function.length == 0)
+        (void)snprintf(text, size, "%.*s", (int)base.length, base.at);
+    else
+        write_carried(base, function, text, size);
     return true;
 }
 

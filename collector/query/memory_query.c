@@ -9,11 +9,6 @@
 #define POINTS_DEFAULT 600u
 #define POINTS_MAX     10000u
 
-static double sum_of(double value)
-{
-    return isnan(value) ? 0 : value;
-}
-
 static int fill_host(const struct pick *pick, uint32_t points, struct memory_host *host)
 {
     const struct answer_window *window = &pick->head->window;
@@ -34,7 +29,8 @@ static int fill_host(const struct pick *pick, uint32_t points, struct memory_hos
     for (const struct process *process = pick->session->processes; process != NULL;
          process = process->next)
         if (process->state == PROCESS_RUNNING && !isnan(process->rss_bytes))
-            host->job_bytes = sum_of(host->job_bytes) + process->rss_bytes;
+            host->job_bytes =
+                (isnan(host->job_bytes) ? 0 : host->job_bytes) + process->rss_bytes;
     host->limit_bytes = state->memory_limit_bytes;
     host->limit_name = state->memory_limited_by_container ? "container" : "machine";
     host->used_bytes =
@@ -79,16 +75,6 @@ static const char *why_not(const struct pick *pick, enum wire_source source)
     return arena_text(&pick->head->arena, texts_get(pick->process->texts, one->reason));
 }
 
-static void explain(const struct pick *pick, struct memory_answer *answer)
-{
-    const char *told = why_not(pick, WIRE_SOURCE_CPU_MEMORY);
-
-    answer->unseen = why_not(pick, WIRE_SOURCE_DEVICE_MEMORY);
-    if (answer->device_count == 0 && pick->head->reason[0] == '\0')
-        pick->head->reason =
-            told[0] != '\0' ? told : "no allocator has told its totals yet";
-}
-
 int parts_memory(const struct pick *pick, uint32_t points, struct memory_answer *answer)
 {
     const struct memory *memory = &pick->process->memory;
@@ -104,7 +90,13 @@ int parts_memory(const struct pick *pick, uint32_t points, struct memory_answer 
     }
     if (error == 0)
         error = fill_host(pick, points, &answer->host);
-    explain(pick, answer);
+    answer->unseen = why_not(pick, WIRE_SOURCE_DEVICE_MEMORY);
+    if (answer->device_count == 0 && pick->head->reason[0] == '\0') {
+        const char *told = why_not(pick, WIRE_SOURCE_CPU_MEMORY);
+
+        pick->head->reason =
+            told[0] != '\0' ? told : "no allocator has told its totals yet";
+    }
     return error;
 }
 

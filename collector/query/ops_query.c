@@ -189,30 +189,20 @@ static void split_name(struct arena *arena, struct op_row *row)
     row->name = arena_text(arena, name);
 }
 
-static void name_shortly(struct arena *arena, struct op_row *row)
-{
-    char text[KERNEL_SHORT_BYTES];
-
-    if (strcmp(row->kind, "kernel") == 0 &&
-        kernel_short_name(row->name, text, sizeof(text)))
-        row->short_name = arena_text(arena, text);
-}
-
-static uint32_t least_of(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* What is told of a row, which stays in its place. */
 static int give_rows(struct ops_asking *asking, uint32_t count,
                      struct ops_answer *answer)
 {
+    char text[KERNEL_SHORT_BYTES];
+
     if (!ARENA_LIST(&answer->head.arena, answer->rows, count))
         return -ENOMEM;
     for (uint32_t i = 0; i < count; i++) {
         answer->rows[i] = asking->rows[i].answer;
         split_name(&answer->head.arena, &answer->rows[i]);
-        name_shortly(&answer->head.arena, &answer->rows[i]);
+        if (strcmp(answer->rows[i].kind, "kernel") == 0 &&
+            kernel_short_name(answer->rows[i].name, text, sizeof(text)))
+            answer->rows[i].short_name = arena_text(&answer->head.arena, text);
     }
     return 0;
 }
@@ -237,8 +227,10 @@ static int give(struct ops_asking *asking, struct ops_answer *answer)
     }
     answer->scale_error_pct = self > 0 ? errors / self : 0;
     qsort(asking->rows, asking->row_count, sizeof(*asking->rows), larger_first);
-    answer->row_count = least_of(k, asking->row_count);
-    answer->judged_count = least_of(asking->request->judged, asking->row_count);
+    answer->row_count = k < asking->row_count ? k : asking->row_count;
+    answer->judged_count = asking->request->judged < asking->row_count
+                               ? asking->request->judged
+                               : asking->row_count;
     uint32_t held = ops_held(answer);
 
     if (error == 0 && !by_quantile)
@@ -337,13 +329,6 @@ static void add_needless(const struct ops_asking *asking, struct ops_answer *ans
                                  .device_ns = (double)sums[i].device_ns / steps};
 }
 
-static int clear_other(struct ops_answer *answer)
-{
-    answer->other = (struct op_row){.name = "other", .kind = ""};
-    answer->step_ns = UNKNOWN;
-    return 0;
-}
-
 int parts_ops(const struct pick *pick, const struct ops_request *request,
               const struct steps_answer *steps, struct ops_answer *answer)
 {
@@ -365,7 +350,9 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
         if (asking.group == NULL) {
             answer->head.reason = "shapes, stacks and modules are known of trace files "
                                   "alone, and of deep windows";
-            return clear_other(answer);
+            answer->other = (struct op_row){.name = "other", .kind = ""};
+            answer->step_ns = UNKNOWN;
+            return 0;
         }
         answer->by = request->by;
         asking.ops = &asking.group->ops;

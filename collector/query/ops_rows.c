@@ -164,13 +164,8 @@ static void add_launch(const struct ops_asking *asking, uint32_t text,
     row->launch.occupancy_pct = 100 * kernels_occupancy(kernel, &device);
 }
 
-static const char *kind_name(enum ops_kind kind)
-{
-    static const char *const names[OPS_KINDS] = {"op",   "range",  "range",  "runtime",
-                                                 "sync", "kernel", "memcpy", "memset"};
-
-    return names[kind];
-}
+static const char *const kind_names[OPS_KINDS] = {"op",   "range",  "range",  "runtime",
+                                                  "sync", "kernel", "memcpy", "memset"};
 
 /* So much of the time of validation's batches was spent in it. */
 static void tell_validation(const struct ops_asking *asking, double ns,
@@ -229,7 +224,7 @@ void ops_describe(const struct ops_asking *asking, struct ops_row_sum *sum,
     struct op_row *row = &sum->answer;
 
     row->name = texts_get(asking->texts, named->text);
-    row->kind = kind_name(named->kind);
+    row->kind = kind_names[named->kind];
     ops_derive(asking, row);
     if (asking->request->device == OPS_ACCELERATOR)
         add_launch(asking, named->text, row);

@@ -105,24 +105,19 @@ double op_row_unused_share(const struct op_row *row, double multiprocessors)
                : 0;
 }
 
-static void add_size(const struct op_row *row, struct ops_answer *answer)
+static void add_kernel(const struct op_row *row, struct ops_answer *answer)
 {
     double unused = op_row_unused_share(row, answer->multiprocessors);
 
+    answer->family_ns[row->family] += row->per_step_ns;
+    answer->family_count[row->family] += row->per_step_count;
+    if (kernel_is_convolution(row->name))
+        answer->convolution_ns += row->per_step_ns;
     if (unused > 0)
         answer->unfilled_ns += row->per_step_ns;
     answer->unused_ns += unused * row->per_step_ns;
     if (row->family == KERNEL_OTHER || row->family == KERNEL_SOFTMAX)
         answer->short_unused_ns += unused * add_short(row, answer);
-}
-
-static void add_kernel(const struct op_row *row, struct ops_answer *answer)
-{
-    answer->family_ns[row->family] += row->per_step_ns;
-    answer->family_count[row->family] += row->per_step_count;
-    if (kernel_is_convolution(row->name))
-        answer->convolution_ns += row->per_step_ns;
-    add_size(row, answer);
 }
 
 void ops_sums_fit(double compute_ns, struct ops_answer *answer)

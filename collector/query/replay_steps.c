@@ -129,24 +129,15 @@ uint32_t replay_steps_spread(const struct step_row *const *steps, uint32_t count
     return most;
 }
 
-/* ---- one step ---------------------------------------------------------------------------- */
-
-static uint32_t trainer_of(const struct trace_process *process)
-{
-    for (uint32_t i = 0; i < process->thread_count; i++)
-        if (process->threads[i].tells_steps)
-            return i;
-    return 0;
-}
-
 uint64_t replay_steps_feed(struct replay *replay, const struct trace_process *process,
                            const struct step_row *row)
 {
-    struct replay_step step = {.start_ns = row->start_ns,
-                               .end_ns = end_of(row),
-                               .trainer = trainer_of(process)};
+    struct replay_step step = {.start_ns = row->start_ns, .end_ns = end_of(row)};
     uint64_t read = 0;
 
+    for (uint32_t i = process->thread_count; i-- > 0;)
+        if (process->threads[i].tells_steps)
+            step.trainer = i;
     replay_begin(replay, &step);
     for (uint32_t i = 0; i < process->block_count; i++) {
         const struct trace_block *block = &process->blocks[i];

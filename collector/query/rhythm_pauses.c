@@ -34,10 +34,12 @@ struct pauses {
 /* The run's first steps warm up. */
 #define FIRST_STEPS 20u
 
+enum { BY_PLACE, BY_TIME };
+
 struct pause {
     const struct step *step;
     double extra_ns;
-    double place, time; /* in steps: how many before the newest one, and by the clock */
+    double back[2]; /* from the newest step, in steps: their number, and by the clock */
 };
 
 struct search {
@@ -45,30 +47,6 @@ struct search {
     uint32_t count, steps;           /* of them; that were looked at */
     double median_ns;
 };
-
-/* Distances to the next older pause, as one of both tells them. */
-typedef double distance_function(const struct pause *newer, const struct pause *older);
-
-static double apart_in_steps(const struct pause *newer, const struct pause *older)
-{
-    return older->place - newer->place;
-}
-
-static double apart_in_time(const struct pause *newer, const struct pause *older)
-{
-    return older->time - newer->time;
-}
-
-/* First remembered step that belongs to the search; `*count` of them. */
-static uint32_t range_of(const struct pick *pick, uint32_t *count)
-{
-    uint32_t first = pick_steps(pick, count);
-
-    if (!pick_goes_on(pick))
-        return first;
-    *count += first;
-    return 0;
-}
 
 /* How much longer than the median a step is, without collections. */
 static double extra_ns_of(const struct step *step, double median_ns)
@@ -79,9 +57,13 @@ static double extra_ns_of(const struct step *step, double median_ns)
 static void collect(const struct pick *pick, struct search *search)
 {
     const struct steps *steps = &pick->process->steps;
-    uint32_t count, first = range_of(pick, &count);
+    uint32_t count, first = pick_steps(pick, &count);
     const struct step *newest = count > 0 ? steps_at(steps, first + count - 1) : NULL;
 
+    if (pick_goes_on(pick)) {
+        count += first;
+        first = 0;
+    }
     for (uint32_t i = first + count; i-- > first && search->count < PAUSES_MAX;) {
         const struct step *step = steps_at(steps, i);
 
@@ -93,12 +75,12 @@ static void collect(const struct pick *pick, struct search *search)
 
         if (!(step->flags & EVENT_STEP_WINDOW) &&
             extra > PAUSES_LONG * search->median_ns)
-            search->pauses[search->count++] = (struct pause){
-                .step = step,
-                .extra_ns = extra,
-                .place = search->steps,
-                .time = ((double)newest->start_ns - (double)step->start_ns) /
-                        search->median_ns};
+            search->pauses[search->count++] =
+                (struct pause){.step = step,
+                               .extra_ns = extra,
+                               .back = {search->steps, ((double)newest->start_ns -
+                                                        (double)step->start_ns) /
+                                                           search->median_ns}};
         search->steps++;
     }
 }
@@ -125,7 +107,7 @@ struct chain {
 
 /* What is tried: so far from each other, give or take. */
 struct spacing {
-    distance_function *distance;
+    uint32_t by; /* BY_PLACE or BY_TIME */
     double gap, slack;
 };
 
@@ -134,7 +116,8 @@ static uint32_t next_of(const struct search *search, uint32_t at,
                         const struct spacing *spacing, uint32_t *places)
 {
     for (uint32_t next = at + 1; next < search->count; next++) {
-        double apart = spacing->distance(&search->pauses[at], &search->pauses[next]);
+        double apart = search->pauses[next].back[spacing->by] -
+                       search->pauses[at].back[spacing->by];
 
         for (uint32_t times = 1; times <= 2; times++)
             if (fabs(apart - times * spacing->gap) <= times * spacing->slack) {
@@ -164,14 +147,14 @@ static bool follow(const struct search *search, uint32_t from,
 /* The chain that goes on: its next pause is not long overdue. */
 static bool find_chain(const struct search *search, bool rough, struct chain *chain)
 {
-    struct spacing spacing = {.distance = rough ? apart_in_time : apart_in_steps};
+    struct spacing spacing = {.by = rough ? BY_TIME : BY_PLACE};
 
     for (uint32_t from = 0; from < search->count && from < PAUSES_STRANGERS; from++) {
         for (uint32_t to = from + 1;
              to < search->count && to <= from + PAUSES_STRANGERS; to++) {
             const struct pause *newer = &search->pauses[from];
-            double gap = spacing.distance(newer, &search->pauses[to]);
-            double age = rough ? newer->time : newer->place;
+            double gap = search->pauses[to].back[spacing.by] - newer->back[spacing.by];
+            double age = newer->back[spacing.by];
 
             spacing.gap = gap;
             spacing.slack = rough ? TIME_STEPS + TIME_SHARE * gap : 0;
@@ -212,11 +195,12 @@ static bool find_pauses(const struct pick *pick, double median_ns,
     for (uint32_t i = 0; i < chain.count; i++) {
         const struct pause *pause = &search.pauses[chain.members[i]];
 
-        pauses->places[i] = (uint32_t)pause->place;
+        pauses->places[i] = (uint32_t)pause->back[BY_PLACE];
         pauses->steps[pauses->count++] = pause->step;
     }
-    pauses->gap =
-        (uint32_t)((oldest->place - newest->place) / (chain.places - 1) + 0.5);
+    pauses->gap = (uint32_t)((oldest->back[BY_PLACE] - newest->back[BY_PLACE]) /
+                                 (chain.places - 1) +
+                             0.5);
     return pauses->gap > 0;
 }
 

@@ -29,31 +29,21 @@ const char *step_recorded_name(uint32_t flags)
     return flags & RECORDING_PHASES ? "phases" : "none";
 }
 
-static bool is_validation(const struct step *step)
-{
-    return (step->flags & EVENT_STEP_VALIDATION) != 0;
-}
-
-/* Neither typical nor slow: validation, and what torch.profiler lengthens. */
-static bool is_apart(const struct step *step)
-{
-    return (step->flags & STEP_APART) != 0;
-}
-
 void parts_step_row(const struct step *step, double median_ns, struct step_row *row)
 {
-    bool validation = is_validation(step);
+    bool validation = (step->flags & EVENT_STEP_VALIDATION) != 0;
 
-    *row = (struct step_row){.number = validation ? NOT_KNOWN : (int64_t)step->number,
-                             .epoch = (uint32_t)step->epoch,
-                             .flags = flags_of(step),
-                             .start_ns = step->start_ns,
-                             .duration_ns = (double)step->duration_ns,
-                             .other_ns = step_other_ns(step),
-                             .samples = (double)step->samples,
-                             .whole = step->whole,
-                             .slow = !is_apart(step) && (double)step->duration_ns >
-                                                            SLOW_FACTOR * median_ns};
+    *row =
+        (struct step_row){.number = validation ? NOT_KNOWN : (int64_t)step->number,
+                          .epoch = (uint32_t)step->epoch,
+                          .flags = flags_of(step),
+                          .start_ns = step->start_ns,
+                          .duration_ns = (double)step->duration_ns,
+                          .other_ns = step_other_ns(step),
+                          .samples = (double)step->samples,
+                          .whole = step->whole,
+                          .slow = !(step->flags & STEP_APART) &&
+                                  (double)step->duration_ns > SLOW_FACTOR * median_ns};
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
         row->phase_ns[phase] = step_phase_ns(step, phase);
 }
@@ -143,7 +133,7 @@ int parts_slow(const struct pick *pick, struct steps_answer *answer)
          i-- > first && answer->slow_count < STEPS_SLOW_MAX;) {
         const struct step *step = steps_at(steps, i);
 
-        if (is_apart(step) ||
+        if ((step->flags & STEP_APART) ||
             (double)step->duration_ns <= SLOW_FACTOR * answer->train.p50_ns)
             continue;
         struct slow_step *slow = &answer->slow[answer->slow_count++];
@@ -253,13 +243,9 @@ static int list_rows(const struct pick *pick, uint32_t points,
     return 0;
 }
 
-static const char *marker_kind(uint8_t kind)
-{
-    static const char *const names[] = {"user",  "epoch", "validation", "stretch",
-                                        "level", "gc",    "window",     "checkpoint"};
-
-    return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "user";
-}
+static const char *const marker_kinds[] = {
+    "user", "epoch", "validation", "stretch", "level", "gc", "window", "checkpoint"};
+#define MARKER_KINDS (sizeof(marker_kinds) / sizeof(marker_kinds[0]))
 
 static const char *marker_label(struct answer *head, const struct process *process,
                                 const struct step_mark *mark)
@@ -294,7 +280,7 @@ static int list_markers(const struct pick *pick, struct steps_answer *answer)
             continue;
         answer->markers[answer->marker_count++] = (struct step_marker){
             .time_ns = mark->time_ns,
-            .kind = marker_kind(mark->kind),
+            .kind = mark->kind < MARKER_KINDS ? marker_kinds[mark->kind] : "user",
             .label = marker_label(&answer->head, pick->process, mark),
             .duration_ns = mark->duration_ns > 0 ? (double)mark->duration_ns : UNKNOWN};
     }
@@ -357,18 +343,12 @@ int steps_query(struct store *store, const struct selection *selection,
     answer->head.window.complete =
         steps_remembered(&pick.process->steps) == pick.process->steps.count ||
         answer->head.window.complete;
-    if (error == 0)
-        error = list_rows(&pick, points, answer);
-    if (error == 0)
-        error = parts_means(&pick, answer);
-    if (error == 0)
-        error = parts_slow(&pick, answer);
-    if (error == 0)
+    if (error != 0 || list_rows(&pick, points, answer) != 0 ||
+        parts_means(&pick, answer) != 0 || parts_slow(&pick, answer) != 0 ||
+        list_markers(&pick, answer) != 0 || list_epochs(&pick, answer) != 0)
+        error = -ENOMEM;
+    else
         measure_slow(&pick, answer);
-    if (error == 0)
-        error = list_markers(&pick, answer);
-    if (error == 0)
-        error = list_epochs(&pick, answer);
     parts_explain_steps(&pick, &answer->head);
     pick_end(&pick);
     return error;
