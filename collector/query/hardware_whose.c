@@ -132,19 +132,6 @@ static bool add_memory(const struct pick *pick, const struct hardware_device *de
     return found;
 }
 
-/* Does the driver's list of any device hold one of our processes? Then it counts as we do,
- * and does not hide them. */
-static bool is_listed(const struct pick *pick)
-{
-    const struct hardware_reading *now = &pick->store->hardware.now;
-    double ours, others;
-
-    for (uint32_t i = 0; i < now->device_count; i++)
-        if (add_memory(pick, &now->devices[i], &ours, &others))
-            return true;
-    return false;
-}
-
 static void share_memory(const struct pick *pick, const struct hardware_device *device,
                          bool listed, struct hardware_row *row)
 {
@@ -171,12 +158,17 @@ static void share_memory(const struct pick *pick, const struct hardware_device *
 
 void whose_memory(const struct pick *pick, struct hardware_answer *answer)
 {
-    bool listed = is_listed(pick);
+    const struct hardware_reading *now = &pick->store->hardware.now;
+    bool listed = false;
+    double ours, others;
 
+    /* Where the driver's list of any device holds one of our processes, it counts as we do,
+     * and does not hide them. */
+    for (uint32_t i = 0; i < now->device_count && !listed; i++)
+        listed = add_memory(pick, &now->devices[i], &ours, &others);
     for (uint32_t i = 0; i < answer->row_count; i++)
         if (pick->head->live)
-            share_memory(pick, &pick->store->hardware.now.devices[i], listed,
-                         &answer->rows[i]);
+            share_memory(pick, &now->devices[i], listed, &answer->rows[i]);
         else
             answer->rows[i].processes_reason = "the process has ended";
 }

@@ -19,22 +19,6 @@ static void fill_point(const struct host_sample *from, struct host_point *to)
                               .memory_used_bytes = from->memory_used_bytes};
 }
 
-static void forget_point(struct host_point *point)
-{
-    const double unknown = UNKNOWN;
-
-    *point = (struct host_point){.cpu_share = unknown,
-                                 .steal_share = unknown,
-                                 .iowait_share = unknown,
-                                 .job_cpu = unknown,
-                                 .disk_read_bytes_per_s = unknown,
-                                 .disk_write_bytes_per_s = unknown,
-                                 .net_receive_bytes_per_s = unknown,
-                                 .net_send_bytes_per_s = unknown,
-                                 .throttled_share = unknown,
-                                 .memory_used_bytes = unknown};
-}
-
 static int list_points(const struct pick *pick, struct host_answer *answer)
 {
     const struct host_state *state = &pick->store->host;
@@ -104,7 +88,18 @@ int host_query(struct store *store, const struct selection *selection,
     const struct host_state *state = &store->host;
 
     pick_window(&pick, &selection->window);
-    forget_point(&answer->now);
+    const float none = NAN;
+
+    fill_point(&(struct host_sample){.cpu_share = none,
+                                     .steal_share = none,
+                                     .iowait_share = none,
+                                     .disk_read = none,
+                                     .disk_write = none,
+                                     .net_receive = none,
+                                     .net_send = none,
+                                     .throttled_share = none,
+                                     .memory_used_bytes = UNKNOWN},
+               &answer->now);
     if (answer->head.from_file) {
         answer->head.reason = "a trace file says nothing of its machine";
         answer->cpu_limit = answer->memory_limit_bytes = UNKNOWN;

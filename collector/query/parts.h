@@ -14,47 +14,41 @@ void parts_step_row(const struct step *step, double median_ns, struct step_row *
 /* Everything unknown. */
 void parts_clear_summary(struct steps_summary *summary);
 
-/* Summaries and outside_ns over the head's window. */
+/* ---- parts of an answer over the head's window: after pick_window() ------------------ */
+
+/* Summaries and outside_ns; then the slow steps, whose raw_bytes stay 0 and of which the newest
+ * alone may be remembered; after the rows, means, where these are a reduction. */
 MUST_CHECK int parts_steps_summary(const struct pick *pick, bool whole_run,
                                    struct steps_answer *answer);
-
-/* After the summary; raw_bytes stay 0, and `remembered` is of the newest alone. */
 MUST_CHECK int parts_slow(const struct pick *pick, struct steps_answer *answer);
-
-/* After the rows: means, where these are a reduction. */
 MUST_CHECK int parts_means(const struct pick *pick, struct steps_answer *answer);
-
-/* After pick_window(). */
-MUST_CHECK int parts_rhythm(const struct pick *pick, struct rhythm *rhythm);
-void parts_load(const struct pick *whole, struct load *load);
-
-/* Likewise. */
-void parts_shown(const struct pick *pick, struct shown_steps *shown);
-
-/* After pick_window(). */
-void parts_between_ops(const struct pick *pick, struct between_ops *between);
-
-/* Share of a stretch, or of the seconds that it lies in, that the process's first thread
- * waited for a core; NaN unknown. */
-double parts_delay(const struct process *process, int64_t from_ns, int64_t to_ns);
-
-/* After pick_window(). Of one rank there is nothing to compare, and the reason. */
-MUST_CHECK int parts_ranks(const struct pick *pick, struct ranks_answer *answer);
 
 /* Why there are no steps, if there are none. */
 void parts_explain_steps(const struct pick *pick, struct answer *head);
 
-/* The table; answer->head has its window. `steps` are of the same window. */
+MUST_CHECK int parts_rhythm(const struct pick *pick, struct rhythm *rhythm);
+void parts_load(const struct pick *whole, struct load *load);
+void parts_between_ops(const struct pick *pick, struct between_ops *between);
+
+/* Of one rank there is nothing to compare, and the reason. */
+MUST_CHECK int parts_ranks(const struct pick *pick, struct ranks_answer *answer);
+
+/* `steps` are of the same window. After the table of CPU ops, where stacks and modules are
+ * known: the functions that call them, and the module with most of their time. */
 MUST_CHECK int parts_ops(const struct pick *pick, const struct ops_request *request,
                          const struct steps_answer *steps, struct ops_answer *answer);
-
-/* After it: the functions that call these ops, where stacks are known. */
 MUST_CHECK int parts_callers(const struct pick *pick, const struct steps_answer *steps,
                              struct ops_answer *cpu);
-
-/* Likewise the module with most of their time, where modules are known. */
 MUST_CHECK int parts_modules(const struct pick *pick, const struct steps_answer *steps,
                              struct ops_answer *cpu);
+
+/* With so many points; 0: none. */
+MUST_CHECK int parts_memory(const struct pick *pick, uint32_t points,
+                            struct memory_answer *answer);
+MUST_CHECK int parts_gpu(const struct pick *pick, uint32_t points,
+                         struct gpu_answer *answer);
+MUST_CHECK int parts_hardware(const struct pick *pick, uint32_t points,
+                              struct hardware_answer *answer);
 
 /* Names of ranges in workers that are told; calls of more are counted. */
 #define PARTS_WORKER_RANGES 64u
@@ -74,13 +68,11 @@ struct parts_worker_range {
 uint64_t parts_worker_ranges(const struct pick *pick, const char *query,
                              struct parts_worker_range *ranges, uint32_t *found);
 
-/* points 0: none. */
-MUST_CHECK int parts_memory(const struct pick *pick, uint32_t points,
-                            struct memory_answer *answer);
+/* ---- of a process -------------------------------------------------------------------- */
 
-/* points 0: none. */
-MUST_CHECK int parts_gpu(const struct pick *pick, uint32_t points,
-                         struct gpu_answer *answer);
+/* Share of a stretch, or of the seconds that it lies in, that the process's first thread
+ * waited for a core; NaN unknown. */
+double parts_delay(const struct process *process, int64_t from_ns, int64_t to_ns);
 
 /* A fact that is a text; "" where nobody told it. */
 const char *parts_fact_text(const struct process *process, const char *key);
@@ -90,10 +82,6 @@ double parts_fact_count(const struct process *process, const char *key);
 
 /* A worker that says that its loader feeds no training. */
 bool parts_feeds_no_training(const struct process *worker);
-
-/* The head has its window. points 0: none. */
-MUST_CHECK int parts_hardware(const struct pick *pick, uint32_t points,
-                              struct hardware_answer *answer);
 
 MUST_CHECK int parts_facts(struct answer *head, const struct process *process,
                            struct status_fact **list, uint32_t *count);

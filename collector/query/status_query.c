@@ -131,20 +131,14 @@ static enum process_state process_state_of(const struct session *session,
     return exited || succeeded || stopped ? PROCESS_ENDED : PROCESS_CRASHED;
 }
 
-/* Why it is in this state: nothing that was told of a crash that is none. */
-static const char *reason_of(const struct session *session,
-                             const struct process *process)
-{
-    return process_state_of(session, process) == PROCESS_ENDED ? "" : process->reason;
-}
-
 static int fill_process(struct answer *head, const struct session *session,
                         const struct process *process, struct status_process *to)
 {
     const struct process_identity *who = &process->identity;
-    bool runs = process->state == PROCESS_RUNNING;
-    int64_t now = session_now(session);
-    bool alive_known = process->alive_ns != INT64_MIN;
+    /* Nothing that was told of a crash that is none is a reason. */
+    enum process_state state = process_state_of(session, process);
+    bool until_now =
+        process->state == PROCESS_RUNNING || process->alive_ns == INT64_MIN;
 
     *to = (struct status_process){
         .pid = who->pid,
@@ -152,8 +146,9 @@ static int fill_process(struct answer *head, const struct session *session,
         .rank = who->rank,
         .world_size = who->world_size,
         .role = pick_role(session, process),
-        .state = process_state_of(session, process),
-        .reason = arena_text(&head->arena, reason_of(session, process)),
+        .state = state,
+        .reason =
+            arena_text(&head->arena, state == PROCESS_ENDED ? "" : process->reason),
         .host = arena_text(&head->arena, who->host),
         .version = arena_text(&head->arena, who->version),
         .steps = steps_of(process),
@@ -176,7 +171,7 @@ static int fill_process(struct answer *head, const struct session *session,
             parts_capabilities(head, process, &to->capabilities, &to->capability_count);
     if (error == 0)
         error = parts_threads(head, process,
-                              runs || !alive_known ? now : process->alive_ns, to);
+                              until_now ? session_now(session) : process->alive_ns, to);
     return error;
 }
 
@@ -252,7 +247,9 @@ static int fill_session(struct answer *head, const struct session *session,
         .id = arena_text(&head->arena, session->id),
         .name = arena_text(&head->arena, session->name),
         .state = state_of(session),
-        .reason = arena_text(&head->arena, reason_of(session, chosen)),
+        .reason = arena_text(
+            &head->arena,
+            process_state_of(session, chosen) == PROCESS_ENDED ? "" : chosen->reason),
         .steps = steps_of(chosen),
         .start_unix_ns = session->zero_realtime_ns,
         .last_event_age_ns = age_of(session, chosen),

@@ -301,11 +301,6 @@ static void summarize_run(const struct pick *pick, enum part part,
     add_part_errors(pick, part, true, summary);
 }
 
-static double total_of(const struct step_totals *totals)
-{
-    return totals == NULL ? 0 : totals->total_ns;
-}
-
 /* What a minute of a running job says less of than the run does. A selection is judged as
  * it is. An epoch that is longer than the others were so far counts with what it has more:
  * then they validate less often than before. */
@@ -319,8 +314,9 @@ static void add_run(const struct pick *pick, struct steps_answer *answer)
     answer->epochs_outside_ns = 0;
     if (!pick_goes_on(pick))
         return;
-    answer->run_train_ns = total_of(steps->train);
-    answer->run_validation_ns = total_of(steps->validation);
+    answer->run_train_ns = steps->train == NULL ? 0 : steps->train->total_ns;
+    answer->run_validation_ns =
+        steps->validation == NULL ? 0 : steps->validation->total_ns;
     answer->run_outside_ns = (double)steps->outside_ns;
     if (steps->epochs_whole == 0)
         return;

@@ -12,16 +12,12 @@ static bool is_wanted(const struct pick *pick, const struct process *process,
             process->identity.parent_pid == pick->process->identity.pid);
 }
 
-static bool touches(const struct history_block *block,
-                    const struct answer_window *window)
-{
-    return block->count > 0 && block->to_ns >= window->from_ns &&
-           block->from_ns < window->to_ns;
-}
-
 static bool is_in(const struct history_block *block, const struct pick *pick)
 {
-    return block->thread < PROCESS_THREADS && touches(block, &pick->head->window);
+    const struct answer_window *window = &pick->head->window;
+
+    return block->thread < PROCESS_THREADS && block->count > 0 &&
+           block->to_ns >= window->from_ns && block->from_ns < window->to_ns;
 }
 
 /* Where the blocks of each thread begin; places[thread_count] is how many there are. */
@@ -70,8 +66,7 @@ static int take_blocks(const struct pick *pick, const struct process *process,
     for (uint32_t thread = 0; thread < process->thread_count; thread++) {
         const struct process_thread *from = process->threads[thread];
 
-        if (from == NULL || from->open_block == NULL ||
-            !touches(from->open_block, &pick->head->window))
+        if (from == NULL || from->open_block == NULL || !is_in(from->open_block, pick))
             continue;
         struct history_block *copy = history_copy(from->open_block);
 

@@ -125,15 +125,9 @@ int window_parse(const char *text, struct window *window, const char **reason)
     return 0;
 }
 
-static void print_ms(int64_t ns, char *text, size_t size)
-{
-    snprintf(text, size, "%" PRId64 ".%06" PRId64, ns / NS_PER_MS, ns % NS_PER_MS);
-}
-
 void window_print(const struct window *window, char *text, size_t size)
 {
     int64_t a = window->a, b = window->b;
-    char from[32], to[32];
 
     switch (window->kind) {
     case WINDOW_LAST_NS:
@@ -149,9 +143,8 @@ void window_print(const struct window *window, char *text, size_t size)
         snprintf(text, size, "%" PRId64 "-%" PRId64, a, b);
         return;
     case WINDOW_TIME:
-        print_ms(a, from, sizeof(from));
-        print_ms(b, to, sizeof(to));
-        snprintf(text, size, "%s..%s", from, to);
+        snprintf(text, size, "%" PRId64 ".%06" PRId64 "..%" PRId64 ".%06" PRId64,
+                 a / NS_PER_MS, a % NS_PER_MS, b / NS_PER_MS, b % NS_PER_MS);
         return;
     case WINDOW_EPOCH:
         snprintf(text, size, "epoch:%" PRId64, a);

@@ -120,6 +120,21 @@ static void an_interval_of_more_steps_than_are_remembered_is_narrower(void **tes
                 numbers_series_error(&series, 100) * 0.51);
 }
 
+static void numbers_up_to_a_value_are_found_in_any_list(void **test)
+{
+    const struct {
+        int64_t ns;
+        char other[9];
+    } list[] = {{.ns = -5}, {.ns = 3}, {.ns = 3}, {.ns = 8}};
+
+    (void)test;
+    assert_int_equal(numbers_upto(&list[0].ns, sizeof(list[0]), 0, 3), 0);
+    assert_int_equal(numbers_upto(&list[0].ns, sizeof(list[0]), 4, INT64_MIN), 0);
+    assert_int_equal(numbers_upto(&list[0].ns, sizeof(list[0]), 4, 2), 1);
+    assert_int_equal(numbers_upto(&list[0].ns, sizeof(list[0]), 4, 3), 3);
+    assert_int_equal(numbers_upto(&list[0].ns, sizeof(list[0]), 4, INT64_MAX), 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +145,7 @@ int main(void)
         cmocka_unit_test(
             one_value_has_no_interval_and_equal_ones_have_none_to_speak_of),
         cmocka_unit_test(large_values_lose_no_digits),
+        cmocka_unit_test(numbers_up_to_a_value_are_found_in_any_list),
         cmocka_unit_test(an_interval_of_more_steps_than_are_remembered_is_narrower),
     };
 
