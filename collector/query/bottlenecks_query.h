@@ -17,7 +17,7 @@
  * Steps that are slow at a fixed period are sought first: they are not the usual ones, and
  * no warm-up, which ends. Causes are asked in this order, and what one takes the later ones
  * do not see: garbage collections; the first steps of the run; those of each epoch; a fixed
- * period, also one of which the window shows few or none (query/pauses.h); a trend; the size of
+ * period, also one of which the window shows few or none (rhythm_pauses.c); a trend; the size of
  * the batch, that forward and backward grow with alike. What is left is unsteadiness
  * without a name.
  *

@@ -57,7 +57,7 @@ struct gpu_device {
     double span_ns;     /* of the window, as far as it was watched: busy and idle */
     double overlap_ns;  /* compute beside communication */
     double all_use_ns[GPU_USES], all_idle_ns[GPU_IDLES]; /* in the window */
-    /* Of an average step, weighed by the steps around it (gpu_means.h); NaN where of none
+    /* Of an average step, weighed by the steps around it (gpu_means.c); NaN where of none
      * the work is known. */
     double use_ns[GPU_USES], idle_ns[GPU_IDLES];
     double queued_ns; /* likewise, of GPU_IDLE_LAUNCH: launched before the gap began */

@@ -44,7 +44,7 @@ struct replay_table {
      * as of half of it; in parts of that share. NaN of fewer than REPLAY_STEPS_MIN. */
     double gain_error;
     /* Mean of the devices' work that was launched in each phase, and in none of them
-     * (query/launched.h), whenever it ran. NaN where that is not known. */
+     * (query/launched.c), whenever it ran. NaN where that is not known. */
     double launched_ns[EVENT_PHASES + 1];
     struct replay_what_if_row what_ifs[REPLAY_WHAT_IFS];
 };

@@ -28,7 +28,7 @@ struct steps_summary {
     double mean_ns, p50_ns, p95_ns, p99_ns, std_ns, min_ns, max_ns;
     double error_pct; /* half of the mean's 95 % interval, of the mean */
     /* The same of the steps that what is told of GPU work stands for: without the run's slow
-     * first ones before it (query/warm_up.h). Count 0: it stands for all. */
+     * first ones before it (query/warm_up.c). Count 0: it stands for all. */
     struct steps_usual {
         uint64_t count;
         double mean_ns, error_pct;
