@@ -74,12 +74,6 @@ static struct way_words words_of(const struct gpu_run_copies *copies)
     }
 }
 
-/* No host waits for copies inside of a device. */
-static bool is_counted(const struct gpu_run_copies *copies, bool by_host)
-{
-    return !by_host || copies->way != EVENT_COPY_D2D;
-}
-
 /* Where the host waits, it waits in those of pageable memory, unless they are next to
  * nothing beside the others. */
 #define PAGEABLE_SHARE 0.05
@@ -104,8 +98,8 @@ static const struct gpu_run_copies *most_of(const struct gpu_run *run, bool by_h
     for (uint32_t i = 0; i < run->copy_count; i++) {
         const struct gpu_run_copies *copies = &run->copies[i];
 
-        if (!is_counted(copies, by_host))
-            continue;
+        if (by_host && copies->way == EVENT_COPY_D2D)
+            continue; /* no host waits for these */
         *all_ns += copies->ns;
         if (most == NULL || is_more(copies, most, by_host))
             most = copies;
@@ -114,12 +108,6 @@ static const struct gpu_run_copies *most_of(const struct gpu_run *run, bool by_h
                    words_of(most).what != NULL
                ? most
                : NULL;
-}
-
-static bool are_small(const struct gpu_run_copies *copies)
-{
-    return copies->count >= SMALL_NEEDED && !copies->unsized &&
-           (double)copies->bytes / (double)copies->count < SMALL_BYTES;
 }
 
 /* As words_of() has it, and how batches are pinned where they may not be. */
@@ -143,7 +131,8 @@ static void advise(struct rule_context *context, struct finding *finding,
                        "this one trains";
     bool pins = rule_number(context, FACT_DATALOADER_PIN_MEMORY) >= 1;
 
-    if (most != NULL && are_small(most))
+    if (most != NULL && most->count >= SMALL_NEEDED && !most->unsized &&
+        (double)most->bytes / (double)most->count < SMALL_BYTES)
         rule_advise_in(context, finding,
                        "Many small ones: pack them into one tensor, copy that, and "
                        "split it behind the copy",
@@ -239,19 +228,11 @@ void copies_tell(struct rule_context *context, struct finding *finding,
             ? ""
             : rule_print(context, ", %s each", rule_memory(context, bytes / count)));
     rule_evidence_text(context, finding, "copies", words_of(most).what);
-    rule_evidence(context, finding, "copies_pct", 100 * most->ns / all_ns);
+    rule_evidence(finding, "copies_pct", 100 * most->ns / all_ns);
     if (most->unsized)
         return;
-    rule_evidence(context, finding, "copy_bytes", bytes / count);
-    rule_evidence(context, finding, "gb_per_s", most->bytes_per_s / 1e9);
-}
-
-/* Most copies of a step may be the device's own, which no host prepares. */
-static bool is_the_copy(const struct op_row *row, double waits_ns)
-{
-    return (strcmp(row->name, "aten::copy_") == 0 ||
-            strstr(row->name, "Memcpy") != NULL) &&
-           row->per_step_count > 0 && row->per_step_ns >= waits_ns / 2;
+    rule_evidence(finding, "copy_bytes", bytes / count);
+    rule_evidence(finding, "gb_per_s", most->bytes_per_s / 1e9);
 }
 
 void copies_name(struct rule_context *context, struct finding *finding)
@@ -261,7 +242,11 @@ void copies_name(struct rule_context *context, struct finding *finding)
     for (uint32_t i = 0; i < cpu->judged_count; i++) {
         const struct op_row *row = &cpu->rows[i];
 
-        if (!is_the_copy(row, finding->ns_per_step))
+        /* Most copies of a step may be the device's own, which no host prepares. */
+        if ((strcmp(row->name, "aten::copy_") != 0 &&
+             strstr(row->name, "Memcpy") == NULL) ||
+            !(row->per_step_count > 0) ||
+            !(row->per_step_ns >= finding->ns_per_step / 2))
             continue;
         rule_pin(context, finding, row->name);
         rule_evidence_text(context, finding, "op", row->name);

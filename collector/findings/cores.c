@@ -1,4 +1,4 @@
-/* What a rank has of the cores. */
+/* What a rank has of the cores, and what the kernel takes for its pages on them. */
 #include <math.h>
 #include <string.h>
 
@@ -62,4 +62,39 @@ double rule_threads(const struct rule_context *context)
     double threads = rule_number(context, FACT_THREADS_INTRA);
 
     return isnan(threads) ? rule_number(context, FACT_THREADS_OMP) : threads;
+}
+
+/* The most that the kernel takes for a page that it makes anew and gives back: fault,
+ * zeroing, unmapping. Beyond it kernel time has other reasons. */
+#define FAULT_NS 5000.0
+
+/* Threads of an op that make pages beside each other, for each core: 1 where they do not
+ * outnumber them. Else they take turns, and the training thread waits for theirs. */
+static double turns_of_threads(const struct rule_context *context)
+{
+    const struct load *load = &context->summary->load;
+    double makers = load->made_per_s / load->faults_per_s;
+    double cores = rule_cores(context);
+    double turns = fmin(makers, rule_threads(context)) / (cores < 1 ? 1 : cores);
+
+    return makers > 1 && rule_threads(context) > 1 && turns > 1 ? turns : 1;
+}
+
+double rule_fresh_pages(const struct rule_context *context)
+{
+    return context->summary->load.faults_per_s * context->train->mean_ns / 1e9 *
+           turns_of_threads(context);
+}
+
+double rule_fresh_pages_ns(const struct rule_context *context)
+{
+    const struct load *load = &context->summary->load;
+    double step = context->train->mean_ns;
+    double most = rule_fresh_pages(context) * FAULT_NS;
+    double kernel = load->system_share * step * turns_of_threads(context);
+    /* CPU time; on cores that are shared it takes longer by the clock. */
+    double runs = load->delay_share > 0 ? fmax(1 - load->delay_share, 0.1) : 1;
+    double pages = (kernel < most ? kernel : most) / runs;
+
+    return load->samples > 0 && pages > 0 ? fmin(pages, step) : 0;
 }

@@ -2,28 +2,47 @@
 #include <math.h>
 #include <string.h>
 
-#include "findings/work.h"
+#include "findings/rules.h"
+
+enum claim_kind findings_kind_of(enum gpu_idle cause)
+{
+    static const enum claim_kind kinds[GPU_IDLES] = {
+        [GPU_IDLE_DATA] = CLAIM_WAIT,     [GPU_IDLE_SYNC] = CLAIM_SYNC,
+        [GPU_IDLE_LAUNCH] = CLAIM_CALLS,  [GPU_IDLE_COPY] = CLAIM_COPY,
+        [GPU_IDLE_ALLOC] = CLAIM_ALLOC,   [GPU_IDLE_SETUP] = CLAIM_SETUP,
+        [GPU_IDLE_PYTHON] = CLAIM_PYTHON, [GPU_IDLE_COLLECTIVE] = CLAIM_PEERS,
+        [GPU_IDLE_UNKNOWN] = CLAIM_ANY};
+
+    return kinds[cause];
+}
 
 const struct gpu_device *rule_device(const struct rule_context *context)
 {
     return gpu_busiest(&context->summary->gpu);
 }
 
-/* Also where the optimizer's part is left to the host. */
-static bool has_device_memory(const struct memory_answer *memory)
+const struct hardware_row *rule_hardware(const struct rule_context *context,
+                                         const struct gpu_device *device)
 {
-    for (uint32_t i = 0; i < memory->device_count; i++)
-        if (strcmp(memory->devices[i].device, "cpu") != 0 &&
-            memory->devices[i].peak_bytes > 0)
-            return true;
-    return false;
+    const struct hardware_answer *hardware = &context->summary->hardware;
+
+    for (uint32_t i = 0; i < hardware->row_count; i++)
+        if (hardware->rows[i].device != NULL &&
+            strcmp(hardware->rows[i].device, device->device) == 0)
+            return &hardware->rows[i];
+    return NULL;
 }
 
 bool rule_has_device(const struct rule_context *context)
 {
-    bool on_host = strncmp(rule_text(context, FACT_OPTIMIZER_DEVICE), "cpu", 3) == 0 &&
-                   !has_device_memory(&context->summary->memory);
+    const struct memory_answer *memory = &context->summary->memory;
+    bool on_host = strncmp(rule_text(context, FACT_OPTIMIZER_DEVICE), "cpu", 3) == 0;
 
+    /* Also where the optimizer's part is left to the host. */
+    for (uint32_t i = 0; i < memory->device_count; i++)
+        if (strcmp(memory->devices[i].device, "cpu") != 0 &&
+            memory->devices[i].peak_bytes > 0)
+            on_host = false;
     return context->summary->gpu.device_count > 0 ||
            (rule_number(context, FACT_DEVICE_COUNT) > 0 && !on_host);
 }
@@ -46,13 +65,6 @@ bool rule_is_replicated(const struct rule_context *context)
 bool rule_is_sharded(const struct rule_context *context)
 {
     return strcmp(rule_text(context, FACT_DISTRIBUTED_WRAPPER), "FSDP") == 0;
-}
-
-const struct gpu_device *rule_busiest(const struct rule_context *context)
-{
-    const struct gpu_device *device = rule_device(context);
-
-    return device != NULL && work_is_waited_for(context, device) ? device : NULL;
 }
 
 /* Launched and not begun, mean over time: the driver's queue holds about a thousand, and

@@ -42,8 +42,12 @@ static void print_time(double ms, char *text, size_t size)
     bool is_short = ms != 0 && fabs(ms) < 0.9995, is_long = fabs(ms) >= 999.5;
 
     snprintf(text, size, is_long && fabs(ms) >= 999.5e3 ? "%.0f %s" : "%.3g %s",
-             is_short ? us : is_long ? ms / 1000 : ms,
-             is_short ? "us" : is_long ? "s" : "ms");
+             is_short  ? us
+             : is_long ? ms / 1000
+                       : ms,
+             is_short  ? "us"
+             : is_long ? "s"
+                       : "ms");
 }
 
 static void print_size(double bytes, char *text, size_t size)

@@ -31,7 +31,7 @@ static const struct rule *rule_at(uint32_t index)
     uint32_t count = 0;
 
     for (size_t i = 0; i < TABLES; i++)
-        for (const struct rule *rule = tables[i]; rule->find != NULL; rule++)
+        for (const struct rule *rule = tables[i]; rule->told.id != NULL; rule++)
             if (count++ == index)
                 return rule;
     return NULL;
@@ -171,17 +171,6 @@ double findings_begin_at(const char *id)
                : begins_at(&settings, id);
 }
 
-/* Its claims are parts of its price. */
-static void cap_claims(struct finding *finding)
-{
-    double sum = 0;
-
-    for (uint32_t i = 0; i < finding->claim_count; i++)
-        sum += finding->claims[i].ns;
-    for (uint32_t i = 0; sum > finding->ns_per_step && i < finding->claim_count; i++)
-        finding->claims[i].ns *= finding->ns_per_step / sum;
-}
-
 /* No fix gives back more than what it is about, or than the step that it lies in. */
 static void cap_price(struct rule_context *context, struct finding *finding)
 {
@@ -215,10 +204,15 @@ static void cap_prices(struct rule_context *context, uint32_t first)
 
     for (uint32_t i = first; i < findings->count; i++) {
         struct finding *finding = &findings->list[i];
-        double before = finding->ns_per_step;
+        double before = finding->ns_per_step, claimed = 0;
 
         cap_price(context, finding);
-        cap_claims(finding);
+        for (uint32_t j = 0; j < finding->claim_count; j++)
+            claimed += finding->claims[j].ns;
+        /* Its claims are parts of its price. */
+        for (uint32_t j = 0; claimed > finding->ns_per_step && j < finding->claim_count;
+             j++)
+            finding->claims[j].ns *= finding->ns_per_step / claimed;
         if (!(finding->ns_per_step < (double)SUM_MAX_NS))
             continue; /* of a sum that was held there */
         if (!of_step || !(finding->ns_per_step < before) ||
@@ -226,6 +220,22 @@ static void cap_prices(struct rule_context *context, uint32_t first)
             findings->list[kept++] = *finding;
     }
     findings->count = kept;
+}
+
+static void find_on_each(struct rule_context *context, const struct rule *rule)
+{
+    const struct hardware_answer *hardware = &context->summary->hardware;
+    const struct gpu_answer *gpu = &context->summary->gpu;
+
+    for (uint32_t i = 0; i < hardware->row_count; i++) {
+        const struct hardware_row *row = &hardware->rows[i];
+        const struct gpu_device *device = NULL;
+
+        for (uint32_t j = 0; device == NULL && j < gpu->device_count; j++)
+            if (row->device != NULL && strcmp(gpu->devices[j].device, row->device) == 0)
+                device = &gpu->devices[j];
+        rule->on_hardware(context, row, device);
+    }
 }
 
 static void ask_rules(struct rule_context *context,
@@ -236,13 +246,17 @@ static void ask_rules(struct rule_context *context,
     context->settings = settings;
     context->by_price = settings->relaxed || settings->by_price;
     for (size_t i = 0; i < TABLES; i++)
-        for (const struct rule *rule = tables[i]; rule->find != NULL; rule++) {
+        for (const struct rule *rule = tables[i]; rule->told.id != NULL; rule++) {
             context->rule = &rule->told;
+            context->about = rule->about;
             context->threshold = threshold_of(settings, index, settings->relaxed);
             context->stands_as_risk = settings->risks[index++];
             uint32_t first = context->findings->count;
 
-            rule->find(context);
+            if (rule->find != NULL)
+                rule->find(context);
+            else
+                find_on_each(context, rule);
             cap_prices(context, first);
         }
 }
@@ -253,6 +267,8 @@ static int64_t step_that_shows(const struct shown_steps *shown,
 {
     bool data = finding->claim_count > 0 && finding->claims[0].part == PART_DATA;
 
+    if (shown->first == NOT_KNOWN)
+        return NOT_KNOWN;
     if (finding->worst_step != NOT_KNOWN)
         return finding->worst_step >= shown->first ? finding->worst_step : NOT_KNOWN;
     if (finding->rule->sampled)
@@ -262,16 +278,6 @@ static int64_t step_that_shows(const struct shown_steps *shown,
     if (data)
         return shown->waited;
     return shown->recorded != NOT_KNOWN ? shown->recorded : shown->longest;
-}
-
-static void show_steps(const struct shown_steps *shown, struct findings *findings)
-{
-    for (uint32_t i = 0; i < findings->count; i++) {
-        struct finding *finding = &findings->list[i];
-
-        finding->worst_step =
-            shown->first == NOT_KNOWN ? NOT_KNOWN : step_that_shows(shown, finding);
-    }
 }
 
 uint64_t findings_steps_needed(bool from_file)
@@ -292,8 +298,11 @@ bool findings_are_sought(const struct bottlenecks_answer *summary)
 void findings_find(const struct bottlenecks_answer *summary,
                    const struct findings_settings *settings, struct findings *findings)
 {
-    struct rule_context context = {
-        .summary = summary, .train = &summary->steps.train, .findings = findings};
+    struct finding spare;
+    struct rule_context context = {.summary = summary,
+                                   .train = &summary->steps.train,
+                                   .findings = findings,
+                                   .spare = &spare};
     struct findings_settings own = findings_configured();
 
     findings->arena = (struct arena){0};
@@ -305,7 +314,9 @@ void findings_find(const struct bottlenecks_answer *summary,
         return;
     ask_rules(&context, settings != NULL ? settings : &own);
     findings_fit_device(summary, findings);
-    show_steps(&summary->shown, findings);
+    for (uint32_t i = 0; i < findings->count; i++)
+        findings->list[i].worst_step =
+            step_that_shows(&summary->shown, &findings->list[i]);
     findings_settle(summary, findings);
     sort_dearest_first(findings);
 }
@@ -324,21 +335,6 @@ static void copy_texts(struct arena *arena, struct finding *finding)
         finding->ops[i] = arena_text(arena, finding->ops[i]);
 }
 
-static void copy_evidence(struct arena *arena, struct finding *finding)
-{
-    const struct finding_evidence *from = finding->evidence;
-
-    finding->evidence =
-        arena_new(arena, finding->evidence_count, sizeof(*finding->evidence));
-    if (finding->evidence == NULL)
-        finding->evidence_count = 0;
-    for (uint32_t i = 0; i < finding->evidence_count; i++) {
-        finding->evidence[i] = from[i];
-        if (from[i].text != NULL)
-            finding->evidence[i].text = arena_text(arena, from[i].text);
-    }
-}
-
 void findings_add_copy(struct findings *to, const struct finding *finding)
 {
     if (to->list == NULL)
@@ -349,7 +345,15 @@ void findings_add_copy(struct findings *to, const struct finding *finding)
 
     *copy = *finding;
     copy_texts(&to->arena, copy);
-    copy_evidence(&to->arena, copy);
+    copy->evidence =
+        arena_new(&to->arena, copy->evidence_count, sizeof(*copy->evidence));
+    if (copy->evidence == NULL)
+        copy->evidence_count = 0;
+    for (uint32_t i = 0; i < copy->evidence_count; i++) {
+        copy->evidence[i] = finding->evidence[i];
+        if (copy->evidence[i].text != NULL)
+            copy->evidence[i].text = arena_text(&to->arena, copy->evidence[i].text);
+    }
     sort_dearest_first(to);
 }
 

@@ -35,11 +35,11 @@ struct gone_level {
 
 /* What a finding cost while it stood. */
 struct gone_former {
-    uint32_t part;                /* enum claim_part; CLAIM_PARTS: several */
-    bool risk, claims, estimated; /* claims: its price is a part of the steps */
+    uint32_t part;                   /* enum claim_part; CLAIM_PARTS: several */
+    bool risk, claims, estimated;    /* claims: its price is a part of the steps */
     double price_ns, price_error_ns; /* 0 of a risk; as one look had it */
-    double part_ns, part_error_ns; /* F, f */
-    double step_ns, step_error_ns; /* the same of the whole step */
+    double part_ns, part_error_ns;   /* F, f */
+    double step_ns, step_error_ns;   /* the same of the whole step */
     double left_ns, left_error_ns; /* of what is left of PART_OTHER; NaN: not its own */
 };
 

@@ -69,7 +69,7 @@ const char *loading_part(struct rule_context *context)
 
 void loading_evidence(struct rule_context *context, struct finding *finding)
 {
-    rule_evidence(context, finding, "collate_pct", 100 * collate_share(context));
+    rule_evidence(finding, "collate_pct", 100 * collate_share(context));
     rule_evidence_text(context, finding, "data_set",
                        rule_text(context, FACT_DATALOADER_DATASET));
 }
@@ -83,13 +83,12 @@ void loading_advise_watching(struct rule_context *context, struct finding *findi
     if (!(rule_number(context, FACT_DATALOADER_WORKERS) >= 1) || names[0] == '\0' ||
         rule_text(context, FACT_WATCH_FUNCTIONS)[0] != '\0')
         return;
-    rule_advise(finding,
-                rule_print(context,
-                           "`with trainglass.watching(\"%.*s\"%s%s%s):` around the "
-                           "loop: tells what %s in the workers",
-                           first, names, second[0] == '\0' ? "" : ", \"", second,
-                           second[0] == '\0' ? "" : "\"",
-                           second[0] == '\0' ? "it takes" : "each takes"));
+    rule_advise_print(context, finding,
+                      "`with trainglass.watching(\"%.*s\"%s%s%s):` around the "
+                      "loop: tells what %s in the workers",
+                      first, names, second[0] == '\0' ? "" : ", \"", second,
+                      second[0] == '\0' ? "" : "\"",
+                      second[0] == '\0' ? "it takes" : "each takes");
 }
 
 void loading_advise_part(struct rule_context *context, struct finding *finding)
@@ -97,18 +96,16 @@ void loading_advise_part(struct rule_context *context, struct finding *finding)
     double collate = collate_share(context), rest = samples_share(context);
 
     if (collate > PART_TOLD)
-        rule_advise(finding, rule_print(context,
-                                        "Collating takes %.0f %% of loading: return "
-                                        "arrays of one shape, or a `collate_fn` that "
-                                        "stacks once",
-                                        100 * collate));
+        rule_advise_print(context, finding,
+                          "Collating takes %.0f %% of loading: return "
+                          "arrays of one shape, or a `collate_fn` that "
+                          "stacks once",
+                          100 * collate);
     if (rest > PART_TOLD)
-        rule_advise(
-            finding,
-            rule_print(context,
-                       "The %s take %.0f %% of loading: decode, parse and resize "
-                       "them once, and store the result",
-                       samples(context), 100 * rest));
+        rule_advise_print(context, finding,
+                          "The %s take %.0f %% of loading: decode, parse and resize "
+                          "them once, and store the result",
+                          samples(context), 100 * rest);
 }
 
 /* More batches ahead than that cost more memory than they are worth. */

@@ -37,7 +37,7 @@ bool loading_advise_ahead(struct rule_context *context, struct finding *finding,
  * 1.3, 1.4 to 2.2 and 3.1 to 5.7 ms for one, two and eight of a kB or a MB, of it two thirds
  * CPU time (medians; torch 2.2 and 2.15 on a virtual core of 2.5 GHz). Other machines are
  * faster than that rather than slower. */
-#define TENSORS_USUAL 2.0  /* inputs and targets */
+#define TENSORS_USUAL 2.0 /* inputs and targets */
 #define TENSORS_MOST  100.0
 #define TAKING_LEAST  0.25 /* of it, on the fastest machine */
 #define TAKING_MOST   2.0

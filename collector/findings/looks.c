@@ -6,48 +6,6 @@
 /* Of all waits, in a phase: fewer may be another wait. */
 #define LOCK_SHARE 0.1
 
-/* For the last rank it waits on purpose: that one is the finding. */
-static double waits_for_rank(const struct rule_context *context, enum event_phase phase)
-{
-    const struct ranks_answer *ranks = &context->summary->ranks;
-    bool here = ranks->slowest >= 0 && ranks->slowest != context->summary->head.rank &&
-                ranks->waits_in == (uint32_t)phase;
-
-    return here && ranks->slowest_price_ns > 0 ? ranks->slowest_price_ns : 0;
-}
-
-static bool is_in(const struct rhythm_extra *extra, enum event_phase phase)
-{
-    return extra->steps > 0 && extra->part == (uint32_t)phase;
-}
-
-static double told_by(const struct rule_context *context,
-                      const struct rhythm_extra *extra, enum event_phase phase,
-                      const char *rule)
-{
-    bool told =
-        is_in(extra, phase) &&
-        extra->ns_per_step >= rule_threshold(context, rule) * context->train->mean_ns;
-
-    return told ? extra->ns_per_step : 0;
-}
-
-/* A finding that stands since a few seconds makes the later steps of a window longer: that
- * is no drift, and no unsteadiness beside it. */
-double looks_told_elsewhere(const struct rule_context *context, enum event_phase phase)
-{
-    const struct rhythm *rhythm = &context->summary->rhythm;
-    double ns = (is_in(&rhythm->gc, phase) ? rule_told_collections_ns(context) : 0) +
-                told_by(context, &rhythm->warm_up, phase, "warm-up") +
-                told_by(context, &rhythm->epoch, phase, "epoch-start") +
-                told_by(context, &rhythm->period, phase, "periodic-steps");
-
-    if (!context->by_price)
-        ns += (is_in(&rhythm->drift, phase) ? rule_told_drift_ns(context) : 0) +
-              (is_in(&rhythm->rest, phase) ? rule_told_unsteady_ns(context) : 0);
-    return ns + waits_for_rank(context, phase);
-}
-
 double looks_forward_unknown(const struct rule_context *context, double share)
 {
     const struct steps_summary *train = context->train;

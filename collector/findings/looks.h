@@ -5,9 +5,6 @@
 
 #include "findings/rules.h"
 
-/* What other rules say of this phase: extra time of some steps, and late ranks. */
-double looks_told_elsewhere(const struct rule_context *context, enum event_phase phase);
-
 /* A look sees no phase before forward has begun, and in loops without a loader none in it.
  * How much of what was seen in no phase lies there: all that other gaps cannot hold. */
 double looks_forward_unknown(const struct rule_context *context, double share);

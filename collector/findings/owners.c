@@ -10,18 +10,6 @@ struct ledger {
     double wait_left, step_left;
 };
 
-enum claim_kind findings_kind_of(enum gpu_idle cause)
-{
-    static const enum claim_kind kinds[GPU_IDLES] = {
-        [GPU_IDLE_DATA] = CLAIM_WAIT,     [GPU_IDLE_SYNC] = CLAIM_SYNC,
-        [GPU_IDLE_LAUNCH] = CLAIM_CALLS,  [GPU_IDLE_COPY] = CLAIM_COPY,
-        [GPU_IDLE_ALLOC] = CLAIM_ALLOC,   [GPU_IDLE_SETUP] = CLAIM_SETUP,
-        [GPU_IDLE_PYTHON] = CLAIM_PYTHON, [GPU_IDLE_COLLECTIVE] = CLAIM_PEERS,
-        [GPU_IDLE_UNKNOWN] = CLAIM_ANY};
-
-    return kinds[cause];
-}
-
 static double least(double a, double b)
 {
     return a < b ? a : b;

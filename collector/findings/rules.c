@@ -33,6 +33,25 @@ const char *rule_text(const struct rule_context *context, const char *key)
     return "";
 }
 
+const char *const rule_parts[CLAIM_PARTS] = {"data", "forward", "backward", "optimizer",
+                                             "other"};
+
+enum claim_part rule_part_of(const char *name)
+{
+    for (uint32_t i = 0; i < CLAIM_PARTS; i++)
+        if (strcmp(rule_parts[i], name) == 0)
+            return i;
+    return PART_OTHER;
+}
+
+const struct op_row *rule_row(const struct ops_answer *ops, const char *name)
+{
+    for (uint32_t i = 0; i < ops->judged_count; i++)
+        if (strcmp(ops->rows[i].name, name) == 0)
+            return &ops->rows[i];
+    return NULL;
+}
+
 double rule_share(double part, double whole)
 {
     return whole > 0 ? part / whole : (double)NAN;
@@ -108,9 +127,9 @@ struct finding *rule_add(struct rule_context *context, const char *subject,
     if (findings->list == NULL)
         findings->list =
             arena_new(&findings->arena, FINDINGS_MAX, sizeof(*findings->list));
-    if (findings->list == NULL || findings->count == FINDINGS_MAX)
-        return NULL;
-    struct finding *finding = &findings->list[findings->count++];
+    bool room = findings->list != NULL && findings->count < FINDINGS_MAX;
+    struct finding *finding =
+        room ? &findings->list[findings->count++] : context->spare;
 
     *finding = (struct finding){.id = context->rule->id,
                                 .rule = context->rule,
@@ -128,7 +147,8 @@ struct finding *rule_add(struct rule_context *context, const char *subject,
     if (subject != NULL)
         finding->id =
             rule_print(context, "%s-%08x", context->rule->id, subject_hash(subject));
-    finding->evidence = arena_new(&findings->arena, 12, sizeof(*finding->evidence));
+    if (room)
+        finding->evidence = arena_new(&findings->arena, 12, sizeof(*finding->evidence));
     return finding;
 }
 
@@ -174,8 +194,6 @@ struct finding *rule_add_risk(struct rule_context *context, const char *subject,
 {
     struct finding *finding = rule_add(context, subject, colour);
 
-    if (finding == NULL)
-        return NULL;
     rule_price(context, finding, 0, 0);
     finding->severity = severity;
     return finding;
@@ -186,8 +204,7 @@ struct finding *rule_add_open(struct rule_context *context, const char *subject,
 {
     struct finding *finding = rule_add_risk(context, subject, colour, severity);
 
-    if (finding != NULL)
-        finding->open = true;
+    finding->open = true;
     return finding;
 }
 
@@ -293,41 +310,6 @@ double rule_least(const struct rule_context *context, double ns, double error_ns
     return context->by_price || isnan(error_ns) ? ns : ns - error_ns;
 }
 
-/* The most that the kernel takes for a page that it makes anew and gives back: fault,
- * zeroing, unmapping. Beyond it kernel time has other reasons. */
-#define FAULT_NS 5000.0
-
-/* Threads of an op that make pages beside each other, for each core: 1 where they do not
- * outnumber them. Else they take turns, and the training thread waits for theirs. */
-static double turns_of_threads(const struct rule_context *context)
-{
-    const struct load *load = &context->summary->load;
-    double makers = load->made_per_s / load->faults_per_s;
-    double cores = rule_cores(context);
-    double turns = fmin(makers, rule_threads(context)) / (cores < 1 ? 1 : cores);
-
-    return makers > 1 && rule_threads(context) > 1 && turns > 1 ? turns : 1;
-}
-
-double rule_fresh_pages(const struct rule_context *context)
-{
-    return context->summary->load.faults_per_s * context->train->mean_ns / 1e9 *
-           turns_of_threads(context);
-}
-
-double rule_fresh_pages_ns(const struct rule_context *context)
-{
-    const struct load *load = &context->summary->load;
-    double step = context->train->mean_ns;
-    double most = rule_fresh_pages(context) * FAULT_NS;
-    double kernel = load->system_share * step * turns_of_threads(context);
-    /* CPU time; on cores that are shared it takes longer by the clock. */
-    double runs = load->delay_share > 0 ? fmax(1 - load->delay_share, 0.1) : 1;
-    double pages = (kernel < most ? kernel : most) / runs;
-
-    return load->samples > 0 && pages > 0 ? fmin(pages, step) : 0;
-}
-
 double rule_taken_by_others(const struct rule_context *context)
 {
     const struct load *load = &context->summary->load;
@@ -372,10 +354,8 @@ void rule_claim_model(struct rule_context *context, struct finding *finding,
     rule_claim(finding, PART_BACKWARD, kind, ns * backward / all);
 }
 
-void rule_evidence(struct rule_context *context, struct finding *finding,
-                   const char *key, double number)
+void rule_evidence(struct finding *finding, const char *key, double number)
 {
-    (void)context;
     if (finding->evidence == NULL || finding->evidence_count == 12 || isnan(number))
         return;
     finding->evidence[finding->evidence_count++] =

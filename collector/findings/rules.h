@@ -12,10 +12,13 @@
 #define TWENTIETH "a twentieth: by less any machine varies"
 #define SMALLEST  "the smallest loss that tests/diseases asks to be found"
 
-/* Of a rule's row: a threshold that is a share of the step, and why it is that. */
-#define SHARE_OF_STEP(share, why)                                                      \
-    .threshold = (share), .unit = "share of the step", .min = 0, .max = 1,             \
-    .source = (why)
+/* Of a rule's row: a threshold that is a share, of what, and why it is that. */
+#define SHARE(share, of, why)                                                          \
+    .threshold = (share), .unit = of, .min = 0, .max = 1, .source = (why)
+#define SHARE_OF_STEP(share, why) SHARE(share, "share of the step", why)
+
+/* Of a trend of which a few steps may be sure. */
+#define EARLY_TREND .trend = true, .early = true
 
 /* Steps whose ops are known; of fewer another stretch may look otherwise. */
 #define STEPS_KNOWN 10u
@@ -42,11 +45,13 @@ struct rule_context {
     const struct bottlenecks_answer *summary;
     const struct steps_summary *train;
     const struct finding_rule *rule; /* the row that is looked at */
+    uint32_t about;                  /* the row's */
     double threshold;                /* its own, or as configured */
     const struct findings_settings *settings;
     bool by_price;       /* not by the lower end of an interval */
     bool stands_as_risk; /* what the rule finds stands, and as no price */
     struct findings *findings;
+    struct finding *spare; /* takes what there is no room for */
 };
 
 /* For what others tell, which does not hang on whether this look is a relaxed one. */
@@ -58,13 +63,15 @@ static inline struct rule_context rule_strict(const struct rule_context *context
     return strict;
 }
 
-typedef void rule_function(struct rule_context *context);
-
-/* One rule: what is told of it, and what finds it. It stands in its own file, in that
- * file's table; the last row of a table has no `find`. */
+/* One rule: what is told of it, and what finds it, once or for each accelerator with the
+ * table of its work (NULL without one). It stands in its own file, in that file's table; the
+ * last row of a table has no id. */
 struct rule {
     struct finding_rule told;
-    rule_function *find;
+    void (*find)(struct rule_context *context);
+    void (*on_hardware)(struct rule_context *context, const struct hardware_row *row,
+                        const struct gpu_device *device);
+    uint32_t about; /* for functions that find for several rules */
 };
 
 extern const struct rule rules_between_ops[], rules_between_steps[], rules_calls[],
@@ -84,6 +91,11 @@ enum owner {
     OWNER_STEPS = 500,  /* steadiness, what lies outside of steps */
     OWNER_RISK = 900,   /* costs no time */
 };
+
+/* "data", "forward", ...: as causes, colours and evidence name them; and back, PART_OTHER of
+ * all others. */
+extern const char *const rule_parts[CLAIM_PARTS];
+enum claim_part rule_part_of(const char *name);
 
 /* From where on that rule finds something, as `threshold` is of its own. */
 double rule_threshold(const struct rule_context *context, const char *id);
@@ -132,8 +144,8 @@ bool rule_infers(const struct rule_context *context);
 bool rule_is_replicated(const struct rule_context *context);
 bool rule_is_sharded(const struct rule_context *context);
 
-/* The device that the rank works on; NULL where it is not what the steps wait for
- * (findings/work.h). */
+/* The device that the rank works on; NULL where steps do not wait for what it computes, or
+ * where nobody knows that: where it is busy for less than half of each (findings/work.h). */
 const struct gpu_device *rule_busiest(const struct rule_context *context);
 
 /* So many launches wait in its queue that the host is not what it waits for. */
@@ -207,7 +219,7 @@ bool rule_is_compute(const struct op_row *row);
 bool rule_is_loader_rhythm(const struct rule_context *context);
 
 /* A new finding of the rule that is looked at, with its id and colour, the window as its
- * stretch; NULL when there are too many. `subject` NULL: the rule itself. */
+ * stretch; when there are too many, one that nobody reads. `subject` NULL: the rule itself. */
 struct finding *rule_add(struct rule_context *context, const char *subject,
                          const char *colour);
 
@@ -266,6 +278,13 @@ bool rule_run_has_less(double run_part, double run_rest, double part, double res
  * lower end of its interval; to stay, the price itself is enough. `error_ns` may be NaN. */
 double rule_least(const struct rule_context *context, double ns, double error_ns);
 
+/* The row of that name among those that rules judge; NULL: none. */
+const struct op_row *rule_row(const struct ops_answer *ops, const char *name);
+
+/* What the driver tells of that device; NULL: nothing. */
+const struct hardware_row *rule_hardware(const struct rule_context *context,
+                                         const struct gpu_device *device);
+
 /* What the interpreter takes between small ops, per step: an estimate. 0 unknown. */
 double rule_interpreter_ns(const struct rule_context *context);
 
@@ -296,11 +315,12 @@ void rule_claim_model(struct rule_context *context, struct finding *finding,
 void rule_claim_waits(struct rule_context *context, struct finding *finding,
                       uint32_t causes, double ns);
 
-void rule_evidence(struct rule_context *context, struct finding *finding,
-                   const char *key, double number);
+void rule_evidence(struct finding *finding, const char *key, double number);
 void rule_evidence_text(struct rule_context *context, struct finding *finding,
                         const char *key, const char *text);
 void rule_advise(struct finding *finding, const char *advice);
+#define rule_advise_print(context, finding, ...)                                       \
+    rule_advise(finding, rule_print(context, __VA_ARGS__))
 
 /* To follow a sentence about an op, and into the evidence: ", mostly from `main
  * (train.py:31)`"; "" where its caller is not known. */

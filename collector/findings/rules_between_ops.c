@@ -6,6 +6,48 @@
 #include "findings/looks.h"
 #include "findings/settings.h"
 
+/* For the last rank it waits on purpose: that one is the finding. */
+static double waits_for_rank(const struct rule_context *context, enum event_phase phase)
+{
+    const struct ranks_answer *ranks = &context->summary->ranks;
+    bool here = ranks->slowest >= 0 && ranks->slowest != context->summary->head.rank &&
+                ranks->waits_in == (uint32_t)phase;
+
+    return here && ranks->slowest_price_ns > 0 ? ranks->slowest_price_ns : 0;
+}
+
+static bool is_in(const struct rhythm_extra *extra, enum event_phase phase)
+{
+    return extra->steps > 0 && extra->part == (uint32_t)phase;
+}
+
+static double told_by(const struct rule_context *context,
+                      const struct rhythm_extra *extra, enum event_phase phase,
+                      const char *rule)
+{
+    bool told =
+        is_in(extra, phase) &&
+        extra->ns_per_step >= rule_threshold(context, rule) * context->train->mean_ns;
+
+    return told ? extra->ns_per_step : 0;
+}
+
+/* A finding that stands since a few seconds makes the later steps of a window longer: that
+ * is no drift, and no unsteadiness beside it. */
+static double told_elsewhere(const struct rule_context *context, enum event_phase phase)
+{
+    const struct rhythm *rhythm = &context->summary->rhythm;
+    double ns = (is_in(&rhythm->gc, phase) ? rule_told_collections_ns(context) : 0) +
+                told_by(context, &rhythm->warm_up, phase, "warm-up") +
+                told_by(context, &rhythm->epoch, phase, "epoch-start") +
+                told_by(context, &rhythm->period, phase, "periodic-steps");
+
+    if (!context->by_price)
+        ns += (is_in(&rhythm->drift, phase) ? rule_told_drift_ns(context) : 0) +
+              (is_in(&rhythm->rest, phase) ? rule_told_unsteady_ns(context) : 0);
+    return ns + waits_for_rank(context, phase);
+}
+
 struct asleep_part {
     enum event_phase phase;
     double ns, error_ns; /* per step */
@@ -45,7 +87,7 @@ static struct asleep_part look_at(const struct rule_context *context,
         share = looks_in_forward(context, &between->asleep[phase], nowhere);
         most += before;
     }
-    double ns = share.share * train->mean_ns - looks_told_elsewhere(context, phase) -
+    double ns = share.share * train->mean_ns - told_elsewhere(context, phase) -
                 looks_lock(context).ns[phase];
 
     return (struct asleep_part){
@@ -68,8 +110,8 @@ static const struct op_row *exchange_of(const struct rule_context *context,
 static void advise_wait(struct rule_context *context, struct finding *finding,
                         const struct asleep_part *part, const char *name)
 {
-    rule_advise(finding, rule_print(context, "Look in %s for %s", name,
-                                    looks_wait(part->place)->advice));
+    rule_advise_print(context, finding, "Look in %s for %s", name,
+                      looks_wait(part->place)->advice);
     if (context->summary->head.live && context->summary->head.pid != 0)
         rule_advise_in(context, finding,
                        rule_print(context,
@@ -126,9 +168,9 @@ static void describe(struct rule_context *context, struct finding *finding,
         : context->summary->ranks.row_count > 1
             ? "The ranks exchange something there, and none of them is late."
             : "Somebody else's result is really needed there, and no sooner.";
-    rule_evidence(context, finding, "asleep_ms", part->ns / NS_PER_MS);
+    rule_evidence(finding, "asleep_ms", part->ns / NS_PER_MS);
     rule_evidence_text(context, finding, "part", name);
-    rule_evidence(context, finding, "looks", context->summary->between_ops.looks);
+    rule_evidence(finding, "looks", context->summary->between_ops.looks);
     rule_evidence_text(context, finding, "kernel_function", part->place);
     if (exchange == NULL) {
         advise_wait(context, finding, part, name);
@@ -152,8 +194,6 @@ static void find_in(struct rule_context *context, enum event_phase phase,
     enum claim_kind kind =
         exchange_of(context, &part) == NULL ? CLAIM_PYTHON : CLAIM_PEERS;
 
-    if (finding == NULL)
-        return;
     rule_price(context, finding, part.ns, part.error_ns);
     if (forward)
         claim_forward(finding, kind, part.ns, part.before_ns);
@@ -208,8 +248,7 @@ static struct other_code look_at_code(const struct rule_context *context)
     double seen = in_training(context, share.share) * step;
     struct other_code code = {.seen = seen > most ? most : seen,
                               .calling = rule_interpreter_ns(context) * most / step,
-                              .elsewhere =
-                                  looks_told_elsewhere(context, EVENT_PHASE_FORWARD),
+                              .elsewhere = told_elsewhere(context, EVENT_PHASE_FORWARD),
                               .error = share.error * step};
 
     code.price = code.seen - code.calling - code.elsewhere;
@@ -237,8 +276,6 @@ static void find_other_code(struct rule_context *context)
     bool outside = 2 * code.before > price;
     struct finding *finding = rule_add(context, NULL, outside ? "other" : "forward");
 
-    if (finding == NULL)
-        return;
     rule_price(context, finding, price, code.error);
     claim_forward(finding, CLAIM_PYTHON, price, code.before);
     finding->title = outside ? "Code that is no op takes time before the forward pass"
@@ -258,9 +295,9 @@ static void find_other_code(struct rule_context *context)
         "libraries",
         rule_ms(context, price), name, loop, loop[0] == '\0' ? "" : ", ");
     finding->wrong_if = "The work is the model's own, and no library does it faster.";
-    rule_evidence(context, finding, "other_code_ms", price / NS_PER_MS);
+    rule_evidence(finding, "other_code_ms", price / NS_PER_MS);
     rule_evidence_text(context, finding, "part", name);
-    rule_evidence(context, finding, "looks", context->summary->between_ops.looks);
+    rule_evidence(finding, "looks", context->summary->between_ops.looks);
     rule_advise(finding,
                 "`trainglass window --steps 10 --stacks` names the lines: loops "
                 "over elements, texts, environments that are simulated");
@@ -275,19 +312,17 @@ const struct rule rules_between_ops[] = {
       .formula = "share of looks in which it is off the CPU, no op open * step",
       SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_OPS - 10,
-      .trend = true,
-      .early = true,
+      EARLY_TREND,
       .sampled = true},
-     find_asleep},
+     .find = find_asleep},
     {{.id = "other-code",
       .reads = "open ops of the training thread in forward; small ops; validation",
       .formula = "share of looks with no op open, awake * step - calling ops - what is "
                  "told elsewhere",
       SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_OPS - 5,
-      .trend = true,
-      .early = true,
+      EARLY_TREND,
       .sampled = true},
-     find_other_code},
+     .find = find_other_code},
     {.find = NULL},
 };

@@ -156,11 +156,10 @@ static void advise_after_update(struct rule_context *context, struct finding *fi
      * takes 12 us, a fiftieth: medians of 2,500 batches of one small layer on a busy
      * machine. */
     if (loop[0] != '\0')
-        rule_advise(finding,
-                    rule_print(context,
-                               "Larger batches are fewer: %s takes its time for "
-                               "each, large or small",
-                               loop));
+        rule_advise_print(context, finding,
+                          "Larger batches are fewer: %s takes its time for "
+                          "each, large or small",
+                          loop);
     setting_advise(context, finding, SETTING_LOGGING, NULL, "");
     rule_advise(finding,
                 "Collect numbers as tensors, and `.item()` them once per logging "
@@ -233,8 +232,6 @@ static void find_between(struct rule_context *context)
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 
-    if (finding == NULL)
-        return;
     rule_price(context, finding, other, left.error_ns);
     rule_price_between(finding, fmax(other - needed, 0), other);
     rule_claim_apart(finding, PART_OTHER, CLAIM_PYTHON, other);
@@ -256,12 +253,12 @@ static void find_between(struct rule_context *context)
         "%s of each step are neither data, forward, backward nor optimizer: %s",
         rule_ms(context, other), code);
     finding->wrong_if = "The loop does work there that belongs to the model.";
-    rule_evidence(context, finding, "other_ms", other / NS_PER_MS);
-    rule_evidence(context, finding, "median_other_ms", most / NS_PER_MS);
-    rule_evidence(context, finding, "mean_other_ms", train->other_ns / NS_PER_MS);
-    rule_evidence(context, finding, "before_forward_ms",
+    rule_evidence(finding, "other_ms", other / NS_PER_MS);
+    rule_evidence(finding, "median_other_ms", most / NS_PER_MS);
+    rule_evidence(finding, "mean_other_ms", train->other_ns / NS_PER_MS);
+    rule_evidence(finding, "before_forward_ms",
                   rhythm->median_before_forward_ns / NS_PER_MS);
-    rule_evidence(context, finding, "before_update_ms",
+    rule_evidence(finding, "before_update_ms",
                   rhythm->median_before_update_ns / NS_PER_MS);
     advise_place(context, finding, place);
 }
@@ -277,6 +274,6 @@ const struct rule rules_between_steps[] = {
       .owner = OWNER_STEPS - 30,
       .records = true,
       .left_of_other = true},
-     find_between},
+     .find = find_between},
     {.find = NULL},
 };

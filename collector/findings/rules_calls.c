@@ -14,15 +14,8 @@
  * when they are first used. */
 #define SLOW_LAUNCH_NS 50000.0
 
-/* A graph's launch takes a us or two for each of its nodes: of hundreds it is as long as it
- * has to be. */
-static bool launches_a_kernel(const struct op_row *row)
-{
-    return strcmp(row->kind, "runtime") == 0 && strstr(row->name, "Launch") != NULL &&
-           strstr(row->name, "GraphLaunch") == NULL;
-}
-
-/* The dearest row of launches, where half of its calls are slow. */
+/* The dearest row of launches, where half of its calls are slow. A graph's launch takes a us
+ * or two for each of its nodes: of hundreds it is as long as it has to be. */
 static const struct op_row *slow_launch(const struct rule_context *context)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
@@ -30,7 +23,8 @@ static const struct op_row *slow_launch(const struct rule_context *context)
     for (uint32_t i = 0; i < cpu->judged_count; i++) {
         const struct op_row *row = &cpu->rows[i];
 
-        if (launches_a_kernel(row))
+        if (strcmp(row->kind, "runtime") == 0 && strstr(row->name, "Launch") != NULL &&
+            strstr(row->name, "GraphLaunch") == NULL)
             return row->p50_ns >= SLOW_LAUNCH_NS ? row : NULL;
     }
     return NULL;
@@ -54,8 +48,6 @@ static void find_slow_launches(struct rule_context *context)
         return;
     struct finding *finding = rule_add(context, NULL, "forward");
 
-    if (finding == NULL)
-        return;
     rule_price(context, finding, price,
                rule_error_of_kernels(context, price, context->train->kernels));
     rule_claim_waits(context, finding, causes, price);
@@ -72,10 +64,10 @@ static void find_slow_launches(struct rule_context *context)
         "its turn.";
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence_text(context, finding, "call", row->name);
-    rule_evidence(context, finding, "calls_per_step", calls);
-    rule_evidence(context, finding, "p50_us", row->p50_ns / 1000);
-    rule_evidence(context, finding, "mean_us", row->mean_ns / 1000);
-    rule_evidence(context, finding, "idle_ms", waits / NS_PER_MS);
+    rule_evidence(finding, "calls_per_step", calls);
+    rule_evidence(finding, "p50_us", row->p50_ns / 1000);
+    rule_evidence(finding, "mean_us", row->mean_ns / 1000);
+    rule_evidence(finding, "idle_ms", waits / NS_PER_MS);
     rule_advise(finding,
                 "`unset CUDA_LAUNCH_BLOCKING` (and `AMD_SERIALIZE_KERNEL`): with "
                 "it each launch waits for its kernel");
@@ -104,8 +96,6 @@ static void find_calls(struct rule_context *context, const struct call_rule *rul
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 
-    if (finding == NULL)
-        return;
     rule_price(context, finding, price,
                rule_error_of_recorded(context, price, cpu->head.recorded_steps));
     rule_claim_waits(context, finding, rule->causes, price);
@@ -119,9 +109,9 @@ static void find_calls(struct rule_context *context, const struct call_rule *rul
                    rule_count(context, calls, "call"), rule->what);
     finding->wrong_if = rule->wrong_if;
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "calls_per_step", calls);
-    rule_evidence(context, finding, "calls_ms", spent / NS_PER_MS);
-    rule_evidence(context, finding, "idle_ms", waits / NS_PER_MS);
+    rule_evidence(finding, "calls_per_step", calls);
+    rule_evidence(finding, "calls_ms", spent / NS_PER_MS);
+    rule_evidence(finding, "idle_ms", waits / NS_PER_MS);
     if (context->summary->native && rule->native != NULL) {
         rule_advise(finding, rule->native);
         return;
@@ -212,10 +202,10 @@ static void describe_asking(struct rule_context *context, struct finding *findin
     finding->wrong_if = "Shapes still change: the allocator keeps what it has once it "
                         "has met them all.";
     rule_evidence_text(context, finding, "device", memory->device);
-    rule_evidence(context, finding, "driver_ms", memory->driver_lasting_ns / NS_PER_MS);
-    rule_evidence(context, finding, "segments_got", memory->segments_got);
-    rule_evidence(context, finding, "segments_given_back", memory->segments_given_back);
-    rule_evidence(context, finding, "retries", memory->retries);
+    rule_evidence(finding, "driver_ms", memory->driver_lasting_ns / NS_PER_MS);
+    rule_evidence(finding, "segments_got", memory->segments_got);
+    rule_evidence(finding, "segments_given_back", memory->segments_given_back);
+    rule_evidence(finding, "retries", memory->retries);
     if (retries)
         rule_advise(
             finding,
@@ -244,9 +234,6 @@ static void find_asking(struct rule_context *context)
     if (!(price > 0) || !(price / context->train->mean_ns >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "reserved");
-
-    if (finding == NULL)
-        return;
     double error = rule_error_of_recorded(context, price, context->train->count);
 
     if (guess)
@@ -274,19 +261,19 @@ const struct rule rules_calls[] = {
       .formula = "min(time of launches - 10 us each, idle for launches and syncs)",
       CALLS_RULE,
       .owner = OWNER_DEVICE - 5},
-     find_slow_launches},
+     .find = find_slow_launches},
     {{.id = "pinned-allocations",
       .reads = "calls that pin host memory; idle time of devices by cause",
       .formula = "min(time in the calls, idle for allocations)",
       CALLS_RULE,
       .owner = OWNER_DEVICE - 4},
-     find_pinning},
+     .find = find_pinning},
     {{.id = "sync-memset",
       .reads = "calls that set memory; idle time of devices by cause",
       .formula = "min(time in the calls, idle for launches and syncs)",
       CALLS_RULE,
       .owner = OWNER_DEVICE - 3},
-     find_filling},
+     .find = find_filling},
     {{.id = "allocator-calls",
       .reads =
           "cudaMalloc and cudaFree of torch's allocator in every step; idle time of "
@@ -295,6 +282,6 @@ const struct rule rules_calls[] = {
       SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_DEVICE - 2,
       .records = true},
-     find_asking},
+     .find = find_asking},
     {.find = NULL},
 };

@@ -64,8 +64,6 @@ static void find_wait(struct rule_context *context)
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 
-    if (finding == NULL)
-        return;
     rule_price_half(context, finding, waits,
                     rule_error_of_recorded(context, waits, cpu->head.recorded_steps));
     rule_claim_model(context, finding, CLAIM_PEERS, waits / 2);
@@ -82,11 +80,10 @@ static void find_wait(struct rule_context *context)
         rule_ms(context, waits), rule_ms(context, step), exchange.dearest->name);
     finding->wrong_if = "The exchange itself takes that long: then the network is the "
                         "limit, not the peers.";
-    rule_evidence(context, finding, "wait_ms", waits / NS_PER_MS);
-    rule_evidence(context, finding, "share_pct", 100 * waits / step);
+    rule_evidence(finding, "wait_ms", waits / NS_PER_MS);
+    rule_evidence(finding, "share_pct", 100 * waits / step);
     rule_evidence_text(context, finding, "op", exchange.dearest->name);
-    rule_evidence(context, finding, "op_calls_per_step",
-                  exchange.dearest->per_step_count);
+    rule_evidence(finding, "op_calls_per_step", exchange.dearest->per_step_count);
     rule_pin(context, finding, exchange.dearest->name);
     rule_advise(finding,
                 "Give all ranks the same work: equal batches, lengths and data speed");
@@ -105,6 +102,6 @@ const struct rule rules_communication[] = {
       SHARE_OF_STEP(0.1, "less of it is the exchange itself"),
       .sampled = true,
       .owner = OWNER_OPS - 1},
-     find_wait},
+     .find = find_wait},
     {.find = NULL},
 };

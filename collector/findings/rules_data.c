@@ -18,18 +18,11 @@
 /* Batches that each worker has ready: more seldom help, and each costs memory. */
 #define AHEAD 4.0
 
+/* For workers that import the script anew. */
+#define MAIN_GUARD ", with the script's own code under `if __name__ == \"__main__\":`"
+
 /* What helps where more workers do not. */
 #define CHEAPER_SAMPLES "cheaper samples (decode and resize once, store the result)"
-
-/* From Python 3.14 on workers are started by a server of forks, as with spawn. */
-static const char *under_main(const struct rule_context *context)
-{
-    const char *version = rule_text(context, FACT_VERSION_PYTHON);
-
-    return strncmp(version, "3.", 2) == 0 && strtol(version + 2, NULL, 10) >= 14
-               ? ", with the script's own code under `if __name__ == \"__main__\":`"
-               : "";
-}
 
 /* A trace file says that there are workers, but not how many. */
 static bool is_uncounted(const struct rule_context *context)
@@ -66,26 +59,21 @@ static bool waits_for_storage(const struct rule_context *context)
            loading_worker_share(context) < STORAGE_BOUND && !all_cores_load(context);
 }
 
-/* How much of its loading the trainer sleeps: by looks at it; without any, what its sleep
- * in all leaves for loading though all else were sleep. */
-static double asleep_loading_ns(const struct rule_context *context)
+/* How much of its loading a trainer that loads by itself sleeps, more than half of it: by
+ * looks at it; without any, what its sleep in all leaves for loading though all else were
+ * sleep. */
+static bool sleeps_while_loading(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
     const struct between_ops *between = &context->summary->between_ops;
-    const struct between_ops_share *seen = &between->asleep[EVENT_PHASE_DATA];
-    double asleep = context->summary->load.asleep_share * train->mean_ns;
-    double elsewhere = train->mean_ns - train->phase_ns[EVENT_PHASE_DATA];
+    double data = train->phase_ns[EVENT_PHASE_DATA];
+    double seen = between->asleep[EVENT_PHASE_DATA].share * train->mean_ns;
+    double left =
+        context->summary->load.asleep_share * train->mean_ns - (train->mean_ns - data);
 
-    return between->looks > 0 && !isnan(seen->share) ? seen->share * train->mean_ns
-                                                     : asleep - elsewhere;
-}
-
-/* The same of a trainer that loads by itself: more than half of its loading it sleeps. */
-static bool sleeps_while_loading(const struct rule_context *context)
-{
     return workers_now(context) < 1 &&
-           asleep_loading_ns(context) >
-               (1 - STORAGE_BOUND) * context->train->phase_ns[EVENT_PHASE_DATA];
+           (between->looks > 0 && !isnan(seen) ? seen : left) >
+               (1 - STORAGE_BOUND) * data;
 }
 
 /* Pinned as advised, the thread that pins takes over; a thread of a native program hands over
@@ -131,6 +119,10 @@ static const char *no_more(struct rule_context *context)
 static void advise_loading(struct rule_context *context, struct finding *finding,
                            double workers, double wanted)
 {
+    const char *version = rule_text(context, FACT_VERSION_PYTHON);
+    /* From Python 3.14 on workers are started by a server of forks, as with spawn. */
+    bool spawns = strncmp(version, "3.", 2) == 0 && strtol(version + 2, NULL, 10) >= 14;
+
     if (wanted < 1)
         rule_advise(finding,
                     "No core is left to load beside the training: " CHEAPER_SAMPLES);
@@ -144,21 +136,19 @@ static void advise_loading(struct rule_context *context, struct finding *finding
                     "More workers than now (`num_workers`) while cores are free; "
                     "else " CHEAPER_SAMPLES);
     else if (isnan(workers))
-        rule_advise(
-            finding,
-            rule_print(context,
-                       "Prepare the next batch while this one trains: a loader "
-                       "with worker processes, or with more of them than it has, "
-                       "such as %s",
-                       setting_text(context, SETTING_WORKER_COUNT,
-                                    setting_number(context, wanted))));
+        rule_advise_print(context, finding,
+                          "Prepare the next batch while this one trains: a loader "
+                          "with worker processes, or with more of them than it has, "
+                          "such as %s",
+                          setting_text(context, SETTING_WORKER_COUNT,
+                                       setting_number(context, wanted)));
     else if (loading_keeps_up(context))
         loading_advise_few_late(context, finding);
     else if (workers < 1)
         setting_advise(context, finding, SETTING_WORKERS,
                        setting_number(context, wanted),
                        rule_print(context, ": load beside the training%s" WORKERS_LIVE,
-                                  under_main(context)));
+                                  spawns ? MAIN_GUARD : ""));
     else if (wanted > workers)
         setting_advise(context, finding, SETTING_WORKER_COUNT,
                        setting_number(context, wanted),
@@ -170,8 +160,7 @@ static void advise_loading(struct rule_context *context, struct finding *finding
                        " where the workers wait for their storage; where they "
                        "compute, " CHEAPER_SAMPLES);
     else
-        rule_advise(finding,
-                    rule_print(context, "%s: " CHEAPER_SAMPLES, no_more(context)));
+        rule_advise_print(context, finding, "%s: " CHEAPER_SAMPLES, no_more(context));
 }
 
 static void advise_data(struct rule_context *context, struct finding *finding,
@@ -205,22 +194,6 @@ struct loading {
     double data, compute, now, wanted, left; /* times in ns per step */
     double guess; /* in `data`: what is taken over; 0 where the job tells itself */
 };
-
-/* What a batch takes those who load it: workers that are waited for, all of their time;
- * one that takes over from the trainer all of its loading, and its half of handing over. */
-static double loading_ns(const struct loading *loading)
-{
-    return loading->now < 1 ? loading->waited + loading->guess / 2
-                            : loading->now * (loading->data + loading->compute);
-}
-
-/* What is left to wait with `wanted` workers: they load while the step computes. */
-static double left_to_wait(const struct loading *loading, double wanted)
-{
-    double left = loading_ns(loading) / wanted - loading->compute;
-
-    return left > 0 ? left : 0;
-}
 
 /* While the host waits, a device still works off what is queued: no more can be won than
  * it idles for data. */
@@ -279,8 +252,15 @@ static struct loading look_at(const struct rule_context *context)
     /* While some batch is far later than the others, the workers load on. */
     loading.compute = train->mean_ns - loading.data -
                       (train->phase_ns[EVENT_PHASE_DATA] - loading.waited);
+    /* What a batch takes those who load it: workers that are waited for, all of their time;
+     * one that takes over from the trainer all of its loading, and its half of handing over.
+     * They load while the step computes. */
+    double batch = loading.now < 1 ? loading.waited + loading.guess / 2
+                                   : loading.now * (loading.data + loading.compute);
+    double left = batch / loading.wanted - loading.compute;
+
     if (loading.wanted > loading.now)
-        loading.left = left_to_wait(&loading, loading.wanted);
+        loading.left = left > 0 ? left : 0;
     return loading;
 }
 
@@ -341,15 +321,13 @@ static void add_evidence(struct rule_context *context, struct finding *finding,
 {
     double step = context->train->mean_ns;
 
-    rule_evidence(context, finding, "data_ms", loading->waited / NS_PER_MS);
-    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
-    rule_evidence(context, finding, "share_pct", 100 * loading->waited / step);
-    rule_evidence(context, finding, "no_batch_ready_ms",
-                  context->train->waited_ns / NS_PER_MS);
-    rule_evidence(context, finding, "late_pct", 100 * context->train->late_share);
-    rule_evidence(context, finding, "workers", workers);
-    rule_evidence(context, finding, "worker_cpu_pct",
-                  100 * loading_worker_share(context));
+    rule_evidence(finding, "data_ms", loading->waited / NS_PER_MS);
+    rule_evidence(finding, "step_ms", step / NS_PER_MS);
+    rule_evidence(finding, "share_pct", 100 * loading->waited / step);
+    rule_evidence(finding, "no_batch_ready_ms", context->train->waited_ns / NS_PER_MS);
+    rule_evidence(finding, "late_pct", 100 * context->train->late_share);
+    rule_evidence(finding, "workers", workers);
+    rule_evidence(finding, "worker_cpu_pct", 100 * loading_worker_share(context));
     loading_evidence(context, finding);
     if (loading->now >= 1 && context->summary->load.workers > 0)
         rule_evidence_text(context, finding, "bound_by",
@@ -357,9 +335,9 @@ static void add_evidence(struct rule_context *context, struct finding *finding,
                            : loading_is_collating(context) ? "collate_fn"
                            : waits_for_storage(context)    ? "storage"
                                                            : "cores");
-    rule_evidence(context, finding, "batch_size",
+    rule_evidence(finding, "batch_size",
                   rule_number(context, FACT_DATALOADER_BATCH_SIZE));
-    rule_evidence(context, finding, "cores", rule_cores(context));
+    rule_evidence(finding, "cores", rule_cores(context));
 }
 
 static void describe(struct rule_context *context, struct finding *finding,
@@ -471,8 +449,6 @@ static void find_loading(struct rule_context *context)
         return;
     struct finding *finding = rule_add(context, NULL, "data");
 
-    if (finding == NULL)
-        return;
     if (price.whole)
         rule_price(context, finding, price.ns, price.error);
     else
@@ -498,6 +474,6 @@ const struct rule rules_data[] = {
                  "/ workers - compute), at most idle for data",
       SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_DATA},
-     find_loading},
+     .find = find_loading},
     {.find = NULL},
 };

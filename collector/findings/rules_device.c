@@ -17,11 +17,6 @@ static void advise_bfloat16(struct rule_context *context, struct finding *findin
                    "`cublasGemmEx` on bfloat16, sums in float32");
 }
 
-static bool is_named(const struct gpu_device *device)
-{
-    return device->name != NULL && device->name[0] != '\0';
-}
-
 static void find_float32(struct rule_context *context)
 {
     const struct gpu_device *device = rule_device(context);
@@ -37,12 +32,12 @@ static void find_float32(struct rule_context *context)
 
     finding->title = cdna ? "Matrix products run in float32, where bfloat16 is faster"
                           : "Matrix products run in float32, without tensor cores";
-    finding->sentence =
-        rule_print(context, "%s of a step are float32 products on %s, %s",
-                   rule_ms(context, context->summary->cuda.family_ns[KERNEL_FLOAT32]),
-                   is_named(device) ? device->name : device->device,
-                   cdna ? "whose matrix cores take bfloat16 at twice the rate or more"
-                        : "which has tensor cores");
+    finding->sentence = rule_print(
+        context, "%s of a step are float32 products on %s, %s",
+        rule_ms(context, context->summary->cuda.family_ns[KERNEL_FLOAT32]),
+        device->name != NULL && device->name[0] != '\0' ? device->name : device->device,
+        cdna ? "whose matrix cores take bfloat16 at twice the rate or more"
+             : "which has tensor cores");
     finding->wrong_if = "The model needs float32 throughout, or its matrices are so "
                         "small that memory is what they wait for.";
     if (generation_has_bfloat16(context, device)) {
@@ -87,19 +82,13 @@ static void find_tf32(struct rule_context *context)
     advise_bfloat16(context, finding);
 }
 
-/* A GTX: nothing of it runs beside tensor cores. */
-static bool lacks_tensor_cores(const struct gpu_device *device)
-{
-    return device != NULL && device->name != NULL &&
-           strstr(device->name, "GTX") != NULL;
-}
-
 static void find_unaligned(struct rule_context *context)
 {
     const struct gpu_device *device = rule_device(context);
-    struct finding *finding = lacks_tensor_cores(device)
-                                  ? NULL
-                                  : work_find_family(context, KERNEL_UNALIGNED, false);
+    bool is_gtx = device != NULL && device->name != NULL &&
+                  strstr(device->name, "GTX") != NULL; /* without tensor cores */
+    struct finding *finding =
+        is_gtx ? NULL : work_find_family(context, KERNEL_UNALIGNED, false);
 
     if (finding == NULL)
         return;
@@ -165,8 +154,8 @@ static void find_small_grids(struct rule_context *context)
                    rule_ms(context, cuda->unfilled_ns), device->device, places);
     finding->wrong_if = "The model is as small as that: then a smaller device does.";
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "multiprocessors", places);
-    rule_evidence(context, finding, "kernels_ms", cuda->unfilled_ns / NS_PER_MS);
+    rule_evidence(finding, "multiprocessors", places);
+    rule_evidence(finding, "kernels_ms", cuda->unfilled_ns / NS_PER_MS);
     rule_advise(finding, "A larger batch: the same kernels then have more blocks");
     rule_advise_in(context, finding,
                    "Products of many small matrices as one: `torch.bmm`, "
@@ -197,9 +186,8 @@ static void find_layout(struct rule_context *context)
         rule_count(context, cuda->family_count[KERNEL_LAYOUT], "kernel"),
         cuda->family_count[KERNEL_LAYOUT] < 1.5 ? "s" : "");
     finding->wrong_if = "A layer in between works in the other layout only.";
-    rule_evidence(context, finding, "kernels_ms", time / NS_PER_MS);
-    rule_evidence(context, finding, "kernels_per_step",
-                  cuda->family_count[KERNEL_LAYOUT]);
+    rule_evidence(finding, "kernels_ms", time / NS_PER_MS);
+    rule_evidence(finding, "kernels_per_step", cuda->family_count[KERNEL_LAYOUT]);
     rule_advise(finding,
                 "`model = model.to(memory_format=torch.channels_last)` and the "
                 "same for the batch");
@@ -229,11 +217,11 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
                          rule_ms(context, all)),
         &work);
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "alone_ms", all / NS_PER_MS);
-    rule_evidence(context, finding, "overlap_ms",
+    rule_evidence(finding, "alone_ms", all / NS_PER_MS);
+    rule_evidence(finding, "overlap_ms",
                   rule_share(device->overlap_ns, device->span_ns) *
                       context->train->mean_ns / NS_PER_MS);
-    rule_evidence(context, finding, "step_ms", context->train->mean_ns / NS_PER_MS);
+    rule_evidence(finding, "step_ms", context->train->mean_ns / NS_PER_MS);
     finding->sentence =
         rule_print(context, "%s only %s for %s of %s of a step", device->device,
                    use == GPU_COPY ? "copies" : "communicates", rule_ms(context, all),
@@ -246,18 +234,12 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
 #define BUCKETS_FEW    4.0
 #define BUCKETS_WANTED 8.0
 
-static double gradient_bytes(const struct rule_context *context)
-{
-    const char *type = rule_text(context, FACT_OPTIMIZER_DTYPE);
-    bool half = strcmp(type, "float16") == 0 || strcmp(type, "bfloat16") == 0;
-
-    return rule_number(context, FACT_OPTIMIZER_ELEMENTS) * (half ? 2 : 4);
-}
-
 static const char *smaller_buckets(struct rule_context *context)
 {
     double bucket = rule_number(context, FACT_DISTRIBUTED_BUCKET);
-    double all = gradient_bytes(context);
+    const char *type = rule_text(context, FACT_OPTIMIZER_DTYPE);
+    bool half = strcmp(type, "float16") == 0 || strcmp(type, "bfloat16") == 0;
+    double all = rule_number(context, FACT_OPTIMIZER_ELEMENTS) * (half ? 2 : 4);
     /* Of several optimizers the last one's are known. */
     bool several = rule_number(context, FACT_OPTIMIZER_COUNT) > 1;
 
@@ -344,7 +326,7 @@ const struct rule rules_device[] = {
       SHARE_OF_STEP(0.05, HALF_SAVED),
       .sampled = true,
       .owner = OWNER_WORK + 5},
-     find_unaligned},
+     .find = find_unaligned},
     {{.id = "small-grids",
       .reads = "kernels with their grids; device.multiprocessor; steps that were "
                "replayed",
@@ -353,7 +335,7 @@ const struct rule rules_device[] = {
       SHARE_OF_STEP(0.05, HALF_SAVED),
       .sampled = true,
       .owner = OWNER_WORK + 6},
-     find_small_grids},
+     .find = find_small_grids},
     {{.id = "float32-products",
       .reads = "kernels by name; amp.dtype; the device's name; steps that were "
                "replayed",
@@ -361,7 +343,7 @@ const struct rule rules_device[] = {
       SHARE_OF_STEP(0.05, HALF_SAVED),
       .sampled = true,
       .owner = OWNER_WORK},
-     find_float32},
+     .find = find_float32},
     {{.id = "tf32-products",
       .reads = "kernels by name; amp.dtype; the device's name; steps that were "
                "replayed",
@@ -369,21 +351,21 @@ const struct rule rules_device[] = {
       SHARE_OF_STEP(0.1, "what costs accuracy must be worth a tenth"),
       .sampled = true,
       .owner = OWNER_WORK + 9},
-     find_tf32},
+     .find = find_tf32},
     {{.id = "elementwise-kernels",
       .reads = "kernels by name; compile.used; steps that were replayed",
       .formula = "elementwise kernels / 2 * " WAITED_AT_LEAST_BUSY,
       SHARE_OF_STEP(0.05, HALF_SAVED),
       .sampled = true,
       .owner = OWNER_WORK + 1},
-     find_elementwise},
+     .find = find_elementwise},
     {{.id = "layout-changes",
       .reads = "kernels by name; steps that were replayed",
       .formula = "layout kernels * " WAITED_AT_LEAST_BUSY,
       SHARE_OF_STEP(0.03, SMALLEST),
       .sampled = true,
       .owner = OWNER_WORK + 2},
-     find_layout},
+     .find = find_layout},
     {{.id = "exposed-communication",
       .reads =
           "GPU time by use, of all ranks; distributed.*, optimizer.elements; steps "
@@ -394,7 +376,7 @@ const struct rule rules_device[] = {
       SHARE_OF_STEP(0.05, HALF_SAVED),
       .sampled = true,
       .owner = OWNER_WORK + 3},
-     find_communication},
+     .find = find_communication},
     {{.id = "exposed-copies",
       .reads = "GPU time by use; copies by direction and memory; steps that were "
                "replayed",
@@ -402,6 +384,6 @@ const struct rule rules_device[] = {
       SHARE_OF_STEP(0.05, HALF_SAVED),
       .sampled = true,
       .owner = OWNER_WORK + 4},
-     find_copies},
+     .find = find_copies},
     {.find = NULL},
 };

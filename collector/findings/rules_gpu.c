@@ -23,15 +23,6 @@ struct idle_rule {
     bool half;             /* what of it can be saved is not known */
 };
 
-static double claimed_ns(const struct finding *finding, enum claim_kind kind)
-{
-    double ns = 0;
-
-    for (uint32_t i = 0; i < finding->claim_count; i++)
-        ns += finding->claims[i].kind == kind ? finding->claims[i].ns : 0;
-    return ns;
-}
-
 /* What findings that stand already say of the same wait, and why it is. Of other waits,
  * which they may be about too, nothing. */
 static double named_ns(const struct rule_context *context, const struct idle_rule *rule)
@@ -39,10 +30,16 @@ static double named_ns(const struct rule_context *context, const struct idle_rul
     const struct findings *findings = context->findings;
     double ns = 0;
 
-    for (uint32_t i = 0; i < findings->count; i++)
+    for (uint32_t i = 0; i < findings->count; i++) {
+        const struct finding *finding = &findings->list[i];
+        double claimed = 0;
+
+        for (uint32_t j = 0; j < finding->claim_count; j++)
+            if (finding->claims[j].kind == findings_kind_of(rule->cause))
+                claimed += finding->claims[j].ns;
         for (uint32_t j = 0; j < 2 && rule->named[j] != NULL; j++)
-            if (strcmp(findings->list[i].id, rule->named[j]) == 0)
-                ns += claimed_ns(&findings->list[i], findings_kind_of(rule->cause));
+            ns += strcmp(finding->id, rule->named[j]) == 0 ? claimed : 0;
+    }
     return ns;
 }
 
@@ -76,20 +73,6 @@ static double once_ns(const struct rule_context *context, const struct idle_rule
     for (uint32_t i = 0; rule->cause == GPU_IDLE_LAUNCH && i < cpu->judged_count; i++)
         ns += rare_ns(&cpu->rows[i]);
     return ns >= waits / 2 ? fmin(ns, waits) : 0;
-}
-
-static void price_idle(struct rule_context *context, struct finding *finding,
-                       const struct idle_rule *rule, double waits_ns)
-{
-    double error = rule_error_of_kernels(context, waits_ns, context->train->kernels);
-
-    if (rule->half)
-        rule_price_half(context, finding, waits_ns, error);
-    else
-        rule_price(context, finding, waits_ns, error);
-    /* It may lie in any phase but data. */
-    rule_claim_model(context, finding, findings_kind_of(rule->cause),
-                     finding->ns_per_step);
 }
 
 static void advise_idle(struct rule_context *context, struct finding *finding,
@@ -126,11 +109,16 @@ static struct finding *find_idle(struct rule_context *context,
         return NULL;
     struct finding *finding = rule_add(context, NULL, "other");
 
-    if (finding == NULL)
-        return NULL;
     for (uint32_t i = 0; i < GPU_IDLES; i++)
         idle += device->idle_ns[i];
-    price_idle(context, finding, rule, rest);
+    double error = rule_error_of_kernels(context, rest, context->train->kernels);
+    if (rule->half)
+        rule_price_half(context, finding, rest, error);
+    else
+        rule_price(context, finding, rest, error);
+    /* It may lie in any phase but data. */
+    rule_claim_model(context, finding, findings_kind_of(rule->cause),
+                     finding->ns_per_step);
     finding->title = rule->title;
     finding->formula = rule_print(
         context,
@@ -146,9 +134,9 @@ static struct finding *find_idle(struct rule_context *context,
         rule_ms(context, rest), rule_ms(context, step), rule->because);
     finding->wrong_if = rule->wrong_if;
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "idle_ms", rest / NS_PER_MS);
-    rule_evidence(context, finding, "idle_all_ms", idle / NS_PER_MS);
-    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
+    rule_evidence(finding, "idle_ms", rest / NS_PER_MS);
+    rule_evidence(finding, "idle_all_ms", idle / NS_PER_MS);
+    rule_evidence(finding, "step_ms", step / NS_PER_MS);
     advise_idle(context, finding, rule);
     return finding;
 }
@@ -322,7 +310,7 @@ static void find_setup(struct rule_context *context)
         return;
     rule_pin(context, finding, row->name);
     rule_evidence_text(context, finding, "op", row->name);
-    rule_evidence(context, finding, "longest_ms", row->max_ns / NS_PER_MS);
+    rule_evidence(finding, "longest_ms", row->max_ns / NS_PER_MS);
     finding->sentence = rule_print(context, "%s; one %s took %s", finding->sentence,
                                    row->name, rule_ms(context, row->max_ns));
 }
@@ -362,11 +350,10 @@ static void name_runner(struct rule_context *context, struct finding *finding)
         context, "%s; thread %u (`%s`) runs meanwhile, maybe with Python's lock",
         finding->sentence, between->runner, between->runner_name);
     rule_evidence_text(context, finding, "thread_name", between->runner_name);
-    rule_advise(finding,
-                rule_print(context,
-                           "Do the work of `%s` in a process, if it computes in "
-                           "Python",
-                           between->runner_name));
+    rule_advise_print(context, finding,
+                      "Do the work of `%s` in a process, if it computes in "
+                      "Python",
+                      between->runner_name);
 }
 
 /* Where the thread sleeps most with no op open. For data it waits with a cause of its own,
@@ -401,13 +388,13 @@ static void name_sleep(struct rule_context *context, struct finding *finding)
         "%s; for %s of each step the training thread is off the CPU with no op "
         "open, mostly %s",
         finding->sentence, rule_ms(context, ns), wait->what);
-    rule_evidence(context, finding, "asleep_ms", ns / NS_PER_MS);
+    rule_evidence(finding, "asleep_ms", ns / NS_PER_MS);
     rule_evidence_text(context, finding, "kernel_function", between->place[part]);
     if (between->runner_name != NULL &&
         between->behind[part].share >= BEHIND_MOST * share)
         name_runner(context, finding);
     else
-        rule_advise(finding, rule_print(context, "Look for %s", wait->advice));
+        rule_advise_print(context, finding, "Look for %s", wait->advice);
 }
 
 static void find_python_between_ops(struct rule_context *context)
@@ -501,24 +488,6 @@ static struct pinned pinned_of(const struct rule_context *context,
                            isnan(link) ? 1 : fmin(fmax(1 - rate / link, saves), 1)};
 }
 
-static void advise_pinning(struct rule_context *context, struct finding *finding,
-                           bool pins)
-{
-    /* What a loader pins already comes from elsewhere. */
-    if (!pins)
-        rule_advise_in(
-            context, finding,
-            rule_print(context, "%s and `batch.to(device, non_blocking=True)`",
-                       setting_text(context, SETTING_PIN_MEMORY, NULL)),
-            "Batches in memory of `cudaMallocHost`, copied by `cudaMemcpyAsync`");
-    rule_advise_in(
-        context, finding,
-        "Tensors of your own: two pinned buffers in turns (`torch.empty_like("
-        "batch).pin_memory()`), each filled again only after " COPY_IS_OVER,
-        "Two such buffers in turns, each filled again only after "
-        "`cudaEventSynchronize` of an event behind its copy");
-}
-
 static void describe_pageable(struct rule_context *context, struct finding *finding,
                               const struct gpu_device *device,
                               const struct to_device *copies)
@@ -539,14 +508,25 @@ static void describe_pageable(struct rule_context *context, struct finding *find
     finding->wrong_if =
         "The copies are a few large ones, which go on beside the steps.";
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "pageable_pct", 100 * share);
-    rule_evidence(context, finding, "pageable_gb_per_s", rate);
-    rule_evidence(context, finding, "pinned_gb_per_s",
+    rule_evidence(finding, "pageable_pct", 100 * share);
+    rule_evidence(finding, "pageable_gb_per_s", rate);
+    rule_evidence(finding, "pinned_gb_per_s",
                   rule_share(copies->pinned_bytes, copies->pinned_ns));
-    rule_evidence(context, finding, "link_gb_per_s",
-                  link_of_device(context, device) / 1e9);
+    rule_evidence(finding, "link_gb_per_s", link_of_device(context, device) / 1e9);
     copies_name(context, finding);
-    advise_pinning(context, finding, pins);
+    /* What a loader pins already comes from elsewhere. */
+    if (!pins)
+        rule_advise_in(
+            context, finding,
+            rule_print(context, "%s and `batch.to(device, non_blocking=True)`",
+                       setting_text(context, SETTING_PIN_MEMORY, NULL)),
+            "Batches in memory of `cudaMallocHost`, copied by `cudaMemcpyAsync`");
+    rule_advise_in(
+        context, finding,
+        "Tensors of your own: two pinned buffers in turns (`torch.empty_like("
+        "batch).pin_memory()`), each filled again only after " COPY_IS_OVER,
+        "Two such buffers in turns, each filled again only after "
+        "`cudaEventSynchronize` of an event behind its copy");
 }
 
 static void find_pageable(struct rule_context *context)
@@ -568,8 +548,6 @@ static void find_pageable(struct rule_context *context)
         return;
     struct finding *finding = rule_add(context, NULL, "data");
 
-    if (finding == NULL)
-        return;
     rule_price(context, finding, price,
                rule_error_of_kernels(context, price, context->train->kernels));
     rule_price_between(finding, price / 2, waits * share * pinned.most);
@@ -597,15 +575,18 @@ const struct rule rules_gpu[] = {
       IDLE_RULE_OF(
           "idle for this cause; half of it where most was launched before the gap"),
       .owner = OWNER_DEVICE + 0},
-     find_launch_bound},
-    {{.id = "device-sync", IDLE_RULE, .owner = OWNER_DEVICE + 1}, find_device_sync},
-    {{.id = "host-copies", IDLE_RULE, .owner = OWNER_DEVICE + 2}, find_host_copies},
-    {{.id = "device-alloc", IDLE_RULE, .owner = OWNER_DEVICE + 3}, find_device_alloc},
-    {{.id = "device-setup", IDLE_RULE, .owner = OWNER_DEVICE + 6}, find_setup},
+     .find = find_launch_bound},
+    {{.id = "device-sync", IDLE_RULE, .owner = OWNER_DEVICE + 1},
+     .find = find_device_sync},
+    {{.id = "host-copies", IDLE_RULE, .owner = OWNER_DEVICE + 2},
+     .find = find_host_copies},
+    {{.id = "device-alloc", IDLE_RULE, .owner = OWNER_DEVICE + 3},
+     .find = find_device_alloc},
+    {{.id = "device-setup", IDLE_RULE, .owner = OWNER_DEVICE + 6}, .find = find_setup},
     {{.id = "collective-wait", IDLE_RULE, .owner = OWNER_DEVICE + 4},
-     find_collective_wait},
+     .find = find_collective_wait},
     {{.id = "python-between-ops", IDLE_RULE, .owner = OWNER_DEVICE + 5},
-     find_python_between_ops},
+     .find = find_python_between_ops},
     {{.id = "pageable-copies",
       .reads = "copies by direction and memory; GPU time by use, idle by cause; steps "
                "that were replayed; the link, by the driver",
@@ -615,6 +596,6 @@ const struct rule rules_gpu[] = {
       SHARE_OF_STEP(0.03, SMALLEST),
       .sampled = true,
       .owner = OWNER_DEVICE - 1},
-     find_pageable},
+     .find = find_pageable},
     {.find = NULL},
 };

@@ -22,25 +22,6 @@ static double threads_for(double cores)
     return cores < 1 ? 1 : floor(cores);
 }
 
-/* Threads of an op and loader workers that share too few cores. */
-static void advise_fewer(struct rule_context *context, struct finding *finding,
-                         double threads, double left)
-{
-    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    const char *remedy =
-        left < threads
-            ? rule_print(context, "`torch.set_num_threads(%.0f)`, or fewer workers",
-                         left)
-            : "fewer workers";
-
-    rule_advise(finding,
-                rule_print(context,
-                           "%.0f thread%s of an op and %.0f loader worker%s "
-                           "share %s: %s",
-                           threads, threads == 1 ? "" : "s", workers,
-                           workers == 1 ? "" : "s", rule_cores_text(context), remedy));
-}
-
 static void advise_cores(struct rule_context *context, struct finding *finding,
                          double threads, double cores)
 {
@@ -48,17 +29,25 @@ static void advise_cores(struct rule_context *context, struct finding *finding,
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
     double fit = threads_for(cores);
     double left = threads_for(cores - workers); /* beside the workers */
+    const char *remedy =
+        left < threads
+            ? rule_print(context, "`torch.set_num_threads(%.0f)`, or fewer workers",
+                         left)
+            : "fewer workers";
     bool busy = load->machine_share > 0.9,
          by_others = busy && load->job_cores < 0.5 * cores;
 
     if (threads > fit)
-        rule_advise(finding,
-                    rule_print(context,
-                               "`torch.set_num_threads(%.0f)` or `OMP_NUM_THREADS=%.0f`"
-                               ": one op has %.0f threads on %s",
-                               fit, fit, threads, rule_cores_text(context)));
+        rule_advise_print(context, finding,
+                          "`torch.set_num_threads(%.0f)` or `OMP_NUM_THREADS=%.0f`"
+                          ": one op has %.0f threads on %s",
+                          fit, fit, threads, rule_cores_text(context));
     else if (workers >= 1 && threads + workers > cores && !by_others)
-        advise_fewer(context, finding, threads, left);
+        rule_advise_print(context, finding,
+                          "%.0f thread%s of an op and %.0f loader worker%s "
+                          "share %s: %s",
+                          threads, threads == 1 ? "" : "s", workers,
+                          workers == 1 ? "" : "s", rule_cores_text(context), remedy);
     if (busy && !(load->job_cores > 0.8 * cores))
         rule_advise(finding, "Other programs take the cores: give the job its own "
                              "(`taskset`, `--cpuset-cpus`, the scheduler's request)");
@@ -84,8 +73,6 @@ static void find_cpu_wait(struct rule_context *context)
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 
-    if (finding == NULL)
-        return;
     rule_price_host(context, finding, price,
                     load->delay_error / load->delay_share * price);
     if (threads > threads_for(cores))
@@ -103,13 +90,12 @@ static void find_cpu_wait(struct rule_context *context)
         context, "For %s of a step the training thread could run and had no core",
         rule_ms(context, delay));
     finding->wrong_if = "The machine is shared on purpose, and the others matter more.";
-    rule_evidence(context, finding, "delay_pct", 100 * load->delay_share);
-    rule_evidence(context, finding, "cores", cores);
-    rule_evidence(context, finding, "threads", threads);
-    rule_evidence(context, finding, "workers",
-                  rule_number(context, FACT_DATALOADER_WORKERS));
-    rule_evidence(context, finding, "job_cores", load->job_cores);
-    rule_evidence(context, finding, "machine_pct", 100 * load->machine_share);
+    rule_evidence(finding, "delay_pct", 100 * load->delay_share);
+    rule_evidence(finding, "cores", cores);
+    rule_evidence(finding, "threads", threads);
+    rule_evidence(finding, "workers", rule_number(context, FACT_DATALOADER_WORKERS));
+    rule_evidence(finding, "job_cores", load->job_cores);
+    rule_evidence(finding, "machine_pct", 100 * load->machine_share);
     advise_cores(context, finding, threads, cores);
 }
 
@@ -134,17 +120,6 @@ static double pages_that_stay(const struct rule_context *context)
 /* Of the pages: with less for the training thread others made the rest beside it. */
 #define OWN_PAGES 0.9
 
-/* Whose pages the formula counts, where they are not nearly all. */
-static const char *shared_pages(const struct rule_context *context, double own,
-                                double all)
-{
-    double thread = context->summary->load.faults_per_s * context->train->mean_ns / 1e9;
-
-    return own >= OWN_PAGES * all ? ""
-           : own > thread         ? " for each core"
-                                  : " of the training thread";
-}
-
 static void find_churn(struct rule_context *context)
 {
     const struct load *load = &context->summary->load;
@@ -165,30 +140,29 @@ static void find_churn(struct rule_context *context)
         return;
     struct finding *finding = rule_add(context, NULL, "host");
 
-    if (finding == NULL)
-        return;
     rule_price(context, finding, price, rule_error_of_step(context));
     rule_price_between(
         finding, price / 2,
         rule_host_saves(context, fmin((1 + COLD_AFTERWARDS) * pages, step)));
     rule_claim_model(context, finding, CLAIM_ALLOC, price);
     finding->title = "Host memory is taken from the system and given back in each step";
-    finding->formula =
-        rule_print(context, "%.0f pages%s * %.2g us in the kernel%s = %s", paid,
-                   shared_pages(context, own, all), pages / paid / 1000,
-                   rule_host_limit(context, pages), rule_ms(context, price));
+    finding->formula = rule_print(
+        context, "%.0f pages%s * %.2g us in the kernel%s = %s", paid,
+        own >= OWN_PAGES * all                  ? ""
+        : own > load->faults_per_s * step / 1e9 ? " for each core"
+                                                : " of the training thread",
+        pages / paid / 1000, rule_host_limit(context, pages), rule_ms(context, price));
     finding->sentence =
         rule_print(context, "The kernel makes %s MiB of fresh pages in each step",
                    rule_digits(context, faults * PAGE / MIB));
     finding->wrong_if = "Memory really grows: then the pages are needed, once.";
-    rule_evidence(context, finding, "pages_per_step", faults);
-    rule_evidence(context, finding, "kernel_ms", kernel / NS_PER_MS);
+    rule_evidence(finding, "pages_per_step", faults);
+    rule_evidence(finding, "kernel_ms", kernel / NS_PER_MS);
     for (uint32_t i = 0; i < context->summary->memory.device_count; i++) {
         const struct memory_device *device = &context->summary->memory.devices[i];
 
         if (strcmp(device->device, "cpu") == 0)
-            rule_evidence(context, finding, "allocated_bytes_per_step",
-                          device->bytes_per_step);
+            rule_evidence(finding, "allocated_bytes_per_step", device->bytes_per_step);
     }
     rule_advise_in(context, finding,
                    "Keep large buffers: allocate once before the loop and write with "
@@ -203,25 +177,28 @@ static void find_churn(struct rule_context *context)
 }
 
 const struct rule rules_host[] = {
-    {{.id = "cpu-wait",
-      .reads = "/proc/PID/schedstat of the trainer; threads.*, cpu.count, its quota",
-      .formula = "share of the time without a core * step, at most what a device waits "
-                 "for the host",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_OPS + 50,
-      .trend = true,
-      .early = true},
-     find_cpu_wait},
-    {{.id = "memory-churn",
-      .reads = "page faults and kernel time of the training thread "
-               "(/proc/PID/task/TID/stat), page faults and growth of its process",
-      .formula =
-          "kernel time, at most 5 us for each page, of pages that do not stay, and "
-          "at most what a device waits for the host",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_OPS + 10,
-      .trend = true,
-      .early = true},
-     find_churn},
+    {{
+         .id = "cpu-wait",
+         .reads = "/proc/PID/schedstat of the trainer; threads.*, cpu.count, its quota",
+         .formula =
+             "share of the time without a core * step, at most what a device waits "
+             "for the host",
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .owner = OWNER_OPS + 50,
+         EARLY_TREND,
+     },
+     .find = find_cpu_wait},
+    {{
+         .id = "memory-churn",
+         .reads = "page faults and kernel time of the training thread "
+                  "(/proc/PID/task/TID/stat), page faults and growth of its process",
+         .formula =
+             "kernel time, at most 5 us for each page, of pages that do not stay, and "
+             "at most what a device waits for the host",
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .owner = OWNER_OPS + 10,
+         EARLY_TREND,
+     },
+     .find = find_churn},
     {.find = NULL},
 };

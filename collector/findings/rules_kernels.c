@@ -57,8 +57,6 @@ static void find_collectives(struct rule_context *context)
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 
-    if (finding == NULL)
-        return;
     rule_price(context, finding, price,
                rule_error_of_kernels(context, price, cuda->head.recorded_steps));
     rule_price_between(finding, price / 2, alone.ns * alone.share);
@@ -74,9 +72,9 @@ static void find_collectives(struct rule_context *context)
         "%.0f collectives of %s each in a step, %s of them while nothing computes",
         count, rule_ms(context, time / count), rule_ms(context, alone.ns));
     finding->wrong_if = "Each result is needed before the next collective can begin.";
-    rule_evidence(context, finding, "collectives_per_step", count);
-    rule_evidence(context, finding, "mean_us", time / count / 1000);
-    rule_evidence(context, finding, "alone_ms", alone.ns / NS_PER_MS);
+    rule_evidence(finding, "collectives_per_step", count);
+    rule_evidence(finding, "mean_us", time / count / 1000);
+    rule_evidence(finding, "alone_ms", alone.ns / NS_PER_MS);
     rule_advise_in(
         context, finding,
         "Numbers of your own, such as losses and metrics: `torch.stack(...)` "
@@ -120,8 +118,8 @@ static void find_drift(struct rule_context *context)
         rule_ms(context, device->compute_last_ns));
     finding->wrong_if = "Later batches are larger on purpose, such as longer texts.";
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "first_ms", device->compute_first_ns / NS_PER_MS);
-    rule_evidence(context, finding, "last_ms", device->compute_last_ns / NS_PER_MS);
+    rule_evidence(finding, "first_ms", device->compute_first_ns / NS_PER_MS);
+    rule_evidence(finding, "last_ms", device->compute_last_ns / NS_PER_MS);
     rule_advise(finding,
                 "Look whether a graph or a state grows from step to step: "
                 "`loss.detach()`, `hidden.detach()`, caches of keys and values");
@@ -161,8 +159,6 @@ static void find_benchmark(struct rule_context *context)
         return;
     struct finding *finding = rule_add_open(context, NULL, "forward", FINDING_LOW);
 
-    if (finding == NULL)
-        return;
     finding->title = "cuDNN does not look for its fastest convolutions";
     finding->formula =
         rule_print(context,
@@ -176,9 +172,8 @@ static void find_benchmark(struct rule_context *context)
         rule_ms(context, cuda->convolution_ns));
     finding->wrong_if =
         "Shapes differ from batch to batch: each new one is searched for.";
-    rule_evidence(context, finding, "convolutions_ms",
-                  cuda->convolution_ns / NS_PER_MS);
-    rule_evidence(context, finding, "share_pct", 100 * share);
+    rule_evidence(finding, "convolutions_ms", cuda->convolution_ns / NS_PER_MS);
+    rule_evidence(finding, "share_pct", 100 * share);
     rule_advise(finding,
                 "`torch.backends.cudnn.benchmark = True` before the first step");
 }
@@ -220,8 +215,6 @@ static void find_search(struct rule_context *context)
         return;
     struct finding *finding = rule_add_open(context, NULL, "forward", FINDING_LOW);
 
-    if (finding == NULL)
-        return;
     finding->title = "cuDNN searches anew for each shape, and shapes vary";
     finding->formula = rule_print(
         context,
@@ -236,11 +229,10 @@ static void find_search(struct rule_context *context)
     finding->wrong_if =
         "All shapes were seen by now, for what is found is kept; or the "
         "slow steps have another cause, such as the loader.";
-    rule_evidence(context, finding, "other_shapes_pct", 100 * other);
-    rule_evidence(context, finding, "convolutions_ms",
-                  cuda->convolution_ns / NS_PER_MS);
-    rule_evidence(context, finding, "p50_ms", train->p50_ns / NS_PER_MS);
-    rule_evidence(context, finding, "p99_ms", train->p99_ns / NS_PER_MS);
+    rule_evidence(finding, "other_shapes_pct", 100 * other);
+    rule_evidence(finding, "convolutions_ms", cuda->convolution_ns / NS_PER_MS);
+    rule_evidence(finding, "p50_ms", train->p50_ns / NS_PER_MS);
+    rule_evidence(finding, "p99_ms", train->p99_ns / NS_PER_MS);
     rule_advise(finding, "Batches of few shapes: pad or crop to sizes that come again, "
                          "`drop_last=True` for the last one");
     rule_advise(finding, "Where shapes have to vary: `torch.backends.cudnn.benchmark = "
@@ -282,17 +274,6 @@ static const char *attention_op(const struct rule_context *context)
     return NULL;
 }
 
-/* torch was asked for the fused form, and took the plain one. */
-static bool falls_back(const struct rule_context *context)
-{
-    const struct ops_answer *cpu = &context->summary->cpu;
-
-    for (uint32_t i = 0; i < cpu->judged_count; i++)
-        if (strcmp(cpu->rows[i].name, "aten::_scaled_dot_product_attention_math") == 0)
-            return true;
-    return false;
-}
-
 static void find_unfused_attention(struct rule_context *context)
 {
     const struct ops_answer *cuda = &context->summary->cuda;
@@ -311,7 +292,9 @@ static void find_unfused_attention(struct rule_context *context)
         rule_count(context, cuda->family_count[KERNEL_SOFTMAX], "softmax kernel"), op);
     finding->wrong_if = "The softmax is no attention's, or its weights themselves are "
                         "wanted.";
-    if (falls_back(context))
+    /* torch was asked for the fused form, and took the plain one. */
+    if (rule_row(&context->summary->cpu, "aten::_scaled_dot_product_attention_math") !=
+        NULL)
         rule_advise(finding,
                     "`F.scaled_dot_product_attention` took its plain form: "
                     "`with sdpa_kernel(SDPBackend.FLASH_ATTENTION):` of "
@@ -352,8 +335,6 @@ static void find_dominant(struct rule_context *context)
         return;
     struct finding *finding = rule_add_open(context, row->name, "forward", FINDING_LOW);
 
-    if (finding == NULL)
-        return;
     finding->title = "One kernel, which is no matrix product, takes much of the step";
     finding->formula = rule_print(
         context, "%s of %s = %.0f %%; what another form of it saves is not known",
@@ -364,9 +345,9 @@ static void find_dominant(struct rule_context *context)
     finding->wrong_if = "It already reads and writes each number once.";
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence_text(context, finding, "kernel", row->name);
-    rule_evidence(context, finding, "kernel_ms", ns / NS_PER_MS);
-    rule_evidence(context, finding, "launches_per_step", row->per_step_count);
-    rule_evidence(context, finding, "occupancy_pct", row->launch.occupancy_pct);
+    rule_evidence(finding, "kernel_ms", ns / NS_PER_MS);
+    rule_evidence(finding, "launches_per_step", row->per_step_count);
+    rule_evidence(finding, "occupancy_pct", row->launch.occupancy_pct);
     rule_advise(finding, "The op that launches it stands in its trace: another form of "
                          "the op, or fewer and larger calls of it");
     if (!context->summary->native)
@@ -386,14 +367,14 @@ const struct rule rules_kernels[] = {
       SHARE_OF_STEP(0.03, SMALLEST "; half of the bytes are half of the time"),
       .sampled = true,
       .owner = OWNER_WORK - 2},
-     find_float64},
+     .find = find_float64},
     {{.id = "unfused-attention",
       .reads = "kernels by name; ops by name; steps that were replayed",
       .formula = "softmax kernels / 2 * " WAITED_AT_LEAST_BUSY,
       SHARE_OF_STEP(0.03, SMALLEST "; half of the kernels is an estimate"),
       .sampled = true,
       .owner = OWNER_WORK - 4},
-     find_unfused_attention},
+     .find = find_unfused_attention},
     {{.id = "small-collectives",
       .reads = "collectives and their mean time; GPU time by use; distributed.wrapper; "
                "steps that were replayed",
@@ -402,7 +383,7 @@ const struct rule rules_kernels[] = {
       SHARE_OF_STEP(0.03, SMALLEST),
       .sampled = true,
       .owner = OWNER_WORK - 1},
-     find_collectives},
+     .find = find_collectives},
     {{.id = "kernel-drift",
       .reads = "compute of each step; its trend (Theil-Sen, Mann-Kendall); steps that "
                "were replayed",
@@ -411,31 +392,25 @@ const struct rule rules_kernels[] = {
       .owner = OWNER_WORK + 60,
       .trend = true,
       .records = true},
-     find_drift},
+     .find = find_drift},
     {{.id = "cudnn-benchmark",
       .reads = "cudnn.*; convolutions by name; peaks of memory of all steps",
       .formula = "0: not known before it is tried",
-      .threshold = 0.3,
-      .unit = "share of the step that convolutions take",
-      .min = 0,
-      .max = 1,
+      SHARE(0.3, "share of the step that convolutions take",
+            "a tenth of less is a few hundredths of the step"),
       .sampled = true,
-      .source = "a tenth of less is a few hundredths of the step",
       .owner = OWNER_RISK},
-     find_benchmark},
+     .find = find_benchmark},
     {{.id = "cudnn-search",
       .reads = "cudnn.benchmark; convolutions by name; peaks of memory of all steps; "
                "median and p99 of steps",
       .formula = "0: not known before it is tried",
-      .threshold = 0.5,
-      .unit = "share of the steps with another shape",
-      .min = 0,
-      .max = 1,
+      SHARE(0.5, "share of the steps with another shape",
+            "last batches of epochs and a few sizes that come again are fewer"),
       .sampled = true,
-      .source = "last batches of epochs and a few sizes that come again are fewer",
       .owner = OWNER_RISK,
       .trend = true},
-     find_search},
+     .find = find_search},
     {{.id = "dominant-kernel",
       .reads = "the kernel with the most time",
       .formula = "0: not known before it is tried",
@@ -443,6 +418,6 @@ const struct rule rules_kernels[] = {
                     "with a third of the step in one place the others matter less"),
       .sampled = true,
       .owner = OWNER_RISK},
-     find_dominant},
+     .find = find_dominant},
     {.find = NULL},
 };

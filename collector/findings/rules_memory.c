@@ -22,8 +22,6 @@ static struct finding *add_full(struct rule_context *context, const char *device
     struct finding *finding =
         rule_add_risk(context, device, host ? "host" : "reserved", severity);
 
-    if (finding == NULL)
-        return NULL;
     finding->title =
         rule_print(context, "%s memory is nearly full", host ? "Host" : device);
     finding->formula = rule_print(context, "%.3g GiB of %.3g GiB = %.1f %%", used / GIB,
@@ -35,19 +33,9 @@ static struct finding *add_full(struct rule_context *context, const char *device
         host
             ? "It stays so for the whole run: then it fits, with little to spare."
             : "The peak is the same in every step: then it fits, with little to spare.";
-    rule_evidence(context, finding, "used_bytes", used);
-    rule_evidence(context, finding, "limit_bytes", limit);
+    rule_evidence(finding, "used_bytes", used);
+    rule_evidence(finding, "limit_bytes", limit);
     return finding;
-}
-
-/* What a container uses besides is often files in its memory; and of a job with workers
- * not all is known to be its own. */
-static bool others_hold_most(const struct rule_context *context,
-                             const struct memory_host *host)
-{
-    return host->job_bytes < host->used_bytes / 2 &&
-           strcmp(host->limit_name, "machine") == 0 &&
-           !(rule_number(context, FACT_DATALOADER_WORKERS) >= 1);
 }
 
 static void add_host_full(struct rule_context *context, const struct memory_host *host)
@@ -55,10 +43,12 @@ static void add_host_full(struct rule_context *context, const struct memory_host
     struct finding *finding =
         add_full(context, "cpu", host->used_bytes, host->limit_bytes, FINDING_HIGH);
 
-    if (finding == NULL)
-        return;
-    rule_evidence(context, finding, "job_bytes", host->job_bytes);
-    if (others_hold_most(context, host)) {
+    rule_evidence(finding, "job_bytes", host->job_bytes);
+    /* What a container uses besides is often files in its memory; and of a job with workers
+     * not all is known to be its own. */
+    if (host->job_bytes < host->used_bytes / 2 &&
+        strcmp(host->limit_name, "machine") == 0 &&
+        !(rule_number(context, FACT_DATALOADER_WORKERS) >= 1)) {
         finding->sentence =
             rule_print(context, "%s; this job holds %.3g GiB of it, others the rest",
                        finding->sentence, host->job_bytes / GIB);
@@ -85,22 +75,16 @@ static void advise_segments(struct finding *finding)
                          "is reserved and not allocated");
 }
 
-/* A job that is made to fill its device does so in each step, and does not fail. */
-static bool is_close(const struct memory_device *device)
-{
-    return rule_share(device->peak_bytes, device->total_bytes) >= BRIM ||
-           device->high_peaks > 0 || device->retries > 0;
-}
-
 static void add_device_full(struct rule_context *context,
                             const struct memory_device *device)
 {
+    /* A job that is made to fill its device does so in each step, and does not fail. */
+    bool is_close = rule_share(device->peak_bytes, device->total_bytes) >= BRIM ||
+                    device->high_peaks > 0 || device->retries > 0;
     struct finding *finding =
         add_full(context, device->device, device->peak_bytes, device->total_bytes,
-                 is_close(device) ? FINDING_HIGH : FINDING_MEDIUM);
+                 is_close ? FINDING_HIGH : FINDING_MEDIUM);
 
-    if (finding == NULL)
-        return;
     if (device->peak_op[0] != '\0')
         finding->sentence = rule_print(context, "%s; %s reached it", finding->sentence,
                                        device->peak_op);
@@ -122,8 +106,6 @@ static void add_reserved(struct rule_context *context,
     struct finding *finding = add_full(context, device->device, device->reserved_bytes,
                                        device->total_bytes, FINDING_LOW);
 
-    if (finding == NULL)
-        return;
     finding->title =
         rule_print(context, "%s memory is nearly all reserved", device->device);
     finding->sentence =
@@ -136,7 +118,7 @@ static void add_reserved(struct rule_context *context,
     finding->wrong_if =
         "Nobody else needs the device: the allocator gives back what it "
         "keeps before it fails.";
-    rule_evidence(context, finding, "peak_bytes", device->peak_bytes);
+    rule_evidence(finding, "peak_bytes", device->peak_bytes);
     advise_segments(finding);
 }
 
@@ -168,15 +150,13 @@ static void find_fragments(struct rule_context *context)
     for (uint32_t i = 0; i < memory->device_count; i++) {
         const struct memory_device *device = &memory->devices[i];
         double unused = device->reserved_bytes - device->peak_bytes;
-        struct finding *finding;
 
         if (strcmp(device->device, "cpu") == 0 ||
             !(rule_share(device->reserved_bytes, device->total_bytes) >= NEARLY_FULL) ||
             !(rule_share(unused, device->reserved_bytes) >= context->threshold))
             continue;
-        finding = rule_add_risk(context, device->device, "reserved", FINDING_MEDIUM);
-        if (finding == NULL)
-            return;
+        struct finding *finding =
+            rule_add_risk(context, device->device, "reserved", FINDING_MEDIUM);
         finding->title = rule_print(context,
                                     "Memory of %s is reserved in pieces that "
                                     "do not fit",
@@ -193,9 +173,9 @@ static void find_fragments(struct rule_context *context)
         finding->wrong_if = "The peak lies before this window: an evaluation, or the "
                             "first steps.";
         rule_evidence_text(context, finding, "device", device->device);
-        rule_evidence(context, finding, "reserved_bytes", device->reserved_bytes);
-        rule_evidence(context, finding, "peak_bytes", device->peak_bytes);
-        rule_evidence(context, finding, "total_bytes", device->total_bytes);
+        rule_evidence(finding, "reserved_bytes", device->reserved_bytes);
+        rule_evidence(finding, "peak_bytes", device->peak_bytes);
+        rule_evidence(finding, "total_bytes", device->total_bytes);
         rule_advise(finding, "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`: "
                              "segments grow instead of being joined");
         rule_advise(finding, "Batches of one shape, or padded to few: each new size "
@@ -257,17 +237,6 @@ static const char *code_of(const char *op)
     return "";
 }
 
-static const char *caller_of(struct rule_context *context, struct finding *finding,
-                             const char *op)
-{
-    const struct ops_answer *cpu = &context->summary->cpu;
-
-    for (uint32_t i = 0; i < cpu->judged_count; i++)
-        if (strcmp(cpu->rows[i].name, op) == 0)
-            return rule_caller(context, finding, &cpu->rows[i]);
-    return "";
-}
-
 /* "aten::mm or aten::empty (`torch.zeros` and others call it)" */
 static const char *list_ops(struct rule_context *context, struct finding *finding,
                             const struct memory_device *device)
@@ -284,9 +253,12 @@ static const char *list_ops(struct rule_context *context, struct finding *findin
         rule_pin(context, finding, op);
     }
     rule_evidence_text(context, finding, count == 1 ? "op" : "ops", names);
-    return count == 1 ? rule_print(context, "%s%s", list,
-                                   caller_of(context, finding, device->kept_ops[0]))
-                      : list;
+    const struct op_row *row =
+        count == 1 ? rule_row(&context->summary->cpu, device->kept_ops[0]) : NULL;
+
+    return row == NULL
+               ? list
+               : rule_print(context, "%s%s", list, rule_caller(context, finding, row));
 }
 
 /* Whose blocks it may be that stay, where that is known. */
@@ -300,8 +272,8 @@ static void name_holder(struct rule_context *context, struct finding *finding,
     if (device->kept_steps < HOLDER_STEPS || device->kept_op_count == 0 ||
         !(kept >= HOLDER_LEAST * grows) || !(kept <= HOLDER_MOST * grows))
         return;
-    rule_evidence(context, finding, "kept_bytes_per_step", kept);
-    rule_evidence(context, finding, "block_bytes", device->kept_block_bytes);
+    rule_evidence(finding, "kept_bytes_per_step", kept);
+    rule_evidence(finding, "block_bytes", device->kept_block_bytes);
     finding->sentence = rule_print(
         context,
         "%s; each step keeps %s in blocks of %s, and such blocks are taken by %s",
@@ -331,8 +303,6 @@ static struct finding *add_growth(struct rule_context *context, const char *what
         rule_add_risk(context, what, host ? "host" : "allocated",
                       hours <= context->threshold ? FINDING_HIGH : FINDING_MEDIUM);
 
-    if (finding == NULL)
-        return NULL;
     finding->urgent = hours <= URGENT_HOURS;
     finding->title =
         host ? "Memory of the process keeps growing"
@@ -351,12 +321,12 @@ static struct finding *add_growth(struct rule_context *context, const char *what
                                  : rule_print(context, ": memory is full in %s",
                                               until_full(context, growth)));
     finding->wrong_if = "A cache that fills once and then stays.";
-    rule_evidence(context, finding, "bytes_per_s", slope);
-    rule_evidence(context, finding, "bytes_per_step",
+    rule_evidence(finding, "bytes_per_s", slope);
+    rule_evidence(finding, "bytes_per_step",
                   rule_share(slope, context->train->steps_per_s));
-    rule_evidence(context, finding, "full_in_h", hours);
-    rule_evidence(context, finding, "full_in_low_h", growth->earliest_s / S_PER_HOUR);
-    rule_evidence(context, finding, "full_in_high_h", growth->latest_s / S_PER_HOUR);
+    rule_evidence(finding, "full_in_h", hours);
+    rule_evidence(finding, "full_in_low_h", growth->earliest_s / S_PER_HOUR);
+    rule_evidence(finding, "full_in_high_h", growth->latest_s / S_PER_HOUR);
     rule_advise_in(context, finding,
                    on_device
                        ? "Keep no graphs: `losses.append(loss.detach())` instead of "
@@ -419,15 +389,12 @@ const struct rule rules_memory[] = {
     {{.id = "memory-full",
       .reads = "peak, reserved and limit of each device; use and limit of the host",
       .formula = "0: a risk",
-      .threshold = 0.90,
-      .unit = "share of the limit",
-      .min = 0,
-      .max = 1,
-      .source = "fragmentation and one larger batch take about a tenth",
+      SHARE(0.90, "share of the limit",
+            "fragmentation and one larger batch take about a tenth"),
       .owner = OWNER_RISK,
       .stays = 0.97,
       .trend = true},
-     find_full},
+     .find = find_full},
     {{.id = "memory-growth",
       .reads = "lower envelope of allocated bytes; of recorded steps allocations and "
                "frees by size and op; NVML: memory of the device that is used",
@@ -441,17 +408,14 @@ const struct rule rules_memory[] = {
       .stays = 1,
       .trend = true,
       .records = true},
-     find_growth},
+     .find = find_growth},
     {{.id = "fragmentation",
       .reads = "reserved and peak of each device, its memory",
       .formula = "0: a risk",
-      .threshold = 0.20,
-      .unit = "share of what is reserved",
-      .min = 0,
-      .max = 1,
-      .source = "torch rounds blocks up by a tenth or so; a fifth is more",
+      SHARE(0.20, "share of what is reserved",
+            "torch rounds blocks up by a tenth or so; a fifth is more"),
       .owner = OWNER_RISK,
       .trend = true},
-     find_fragments},
+     .find = find_fragments},
     {.find = NULL},
 };

@@ -35,8 +35,8 @@ static void find_bias(struct rule_context *context)
     finding->wrong_if = "The norm does not subtract the batch's own mean (`eval()`, "
                         "`track_running_stats`), or the bias is read elsewhere too.";
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "additions_per_step", bias->count);
-    rule_evidence(context, finding, "additions_ms", bias->device_ns / NS_PER_MS);
+    rule_evidence(finding, "additions_per_step", bias->count);
+    rule_evidence(finding, "additions_ms", bias->device_ns / NS_PER_MS);
     rule_advise(finding,
                 "`nn.Conv2d(..., bias=False)` before `nn.BatchNorm2d`: its own "
                 "bias stands for both");
@@ -64,8 +64,6 @@ static void find_made_on_host(struct rule_context *context)
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 
-    if (finding == NULL)
-        return;
     rule_price(context, finding, price,
                rule_error_of_kernels(context, price, context->train->kernels));
     rule_price_between(finding, price / 2, saved);
@@ -83,10 +81,10 @@ static void find_made_on_host(struct rule_context *context)
     finding->wrong_if = "What is copied is another tensor than the one that was made "
                         "right before.";
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "tensors_per_step", made->count);
-    rule_evidence(context, finding, "host_ms", made->host_ns / NS_PER_MS);
-    rule_evidence(context, finding, "copies_ms", made->device_ns / NS_PER_MS);
-    rule_evidence(context, finding, "idle_ms", waits / NS_PER_MS);
+    rule_evidence(finding, "tensors_per_step", made->count);
+    rule_evidence(finding, "host_ms", made->host_ns / NS_PER_MS);
+    rule_evidence(finding, "copies_ms", made->device_ns / NS_PER_MS);
+    rule_evidence(finding, "idle_ms", waits / NS_PER_MS);
     rule_advise(finding, "`torch.zeros(..., device=device)` instead of "
                          "`torch.zeros(...).to(device)`; so also `ones`, `full`, "
                          "`arange`, `rand`, `randn`");
@@ -103,7 +101,7 @@ const struct rule rules_needless[] = {
       SHARE_OF_STEP(0.03, SMALLEST),
       .sampled = true,
       .owner = OWNER_WORK - 3},
-     find_bias},
+     .find = find_bias},
     {{.id = "made-on-host",
       .reads = "of trace files: ops that fill a tensor on the CPU and the copy to the "
                "device that follows; idle time of devices by cause",
@@ -112,6 +110,6 @@ const struct rule rules_needless[] = {
       SHARE_OF_STEP(0.03, SMALLEST),
       .sampled = true,
       .owner = OWNER_DEVICE - 3},
-     find_made_on_host},
+     .find = find_made_on_host},
     {.find = NULL},
 };

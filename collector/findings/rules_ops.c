@@ -67,57 +67,41 @@ static void tell_caller(struct rule_context *context, struct finding *finding)
 #define FUSED_SHARE      0.2
 #define FUSED_ELEMENT_NS 1.0
 
-/* Torch's optimizers with a fused form. What has none is not known to be better off. */
-static bool has_fused(const char *class)
-{
-    static const char *const classes[] = {"Adagrad", "Adam", "AdamW", "SGD"};
-
-    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
-        if (strcmp(class, classes[i]) == 0)
-            return true;
-    return false;
-}
-
-/* Nothing says that the optimizer updates its tensors together, and it could: several tensors,
- * op by op. */
-static bool is_loop(const struct rule_context *context)
-{
-    double foreach = rule_number(context, FACT_OPTIMIZER_FOREACH);
-    bool host = strncmp(rule_text(context, FACT_OPTIMIZER_DEVICE), "cpu", 3) == 0;
-
-    /* Left to torch, accelerators get foreach and the CPU gets the loop. */
-    return has_fused(rule_text(context, FACT_OPTIMIZER_CLASS)) &&
-           rule_number(context, FACT_OPTIMIZER_FUSED) != 1 &&
-           !(rule_number(context, FACT_OPTIMIZER_COMPILED) > 0) &&
-           rule_number(context, FACT_OPTIMIZER_PARAMETERS) != 1 &&
-           (foreach == 0 ||
-            (isnan(foreach) && host && !context->summary->head.from_file));
-}
-
-/* The optimizer's time, where it loops; else 0. */
+/* The optimizer's time where nothing says that it updates its tensors together, and it could:
+ * several tensors, op by op. Else 0. Only torch's optimizers with a fused form are known to be
+ * better off. */
 static double loop_ns(const struct rule_context *context)
 {
+    static const char *const fused[] = {"Adagrad", "Adam", "AdamW", "SGD"};
+    const char *class = rule_text(context, FACT_OPTIMIZER_CLASS);
     double optimizer = rule_phase_ns(context, EVENT_PHASE_OPTIMIZER);
+    double foreach = rule_number(context, FACT_OPTIMIZER_FOREACH);
+    bool host = strncmp(rule_text(context, FACT_OPTIMIZER_DEVICE), "cpu", 3) == 0;
+    /* Left to torch, accelerators get foreach and the CPU gets the loop. */
+    bool loops =
+        foreach == 0 || (isnan(foreach) && host && !context->summary->head.from_file);
+    bool known = false;
 
-    return optimizer > 0 && is_loop(context) ? optimizer : 0;
+    for (size_t i = 0; i < sizeof(fused) / sizeof(fused[0]); i++)
+        known = known || strcmp(class, fused[i]) == 0;
+    return known && loops && optimizer > 0 &&
+                   rule_number(context, FACT_OPTIMIZER_FUSED) != 1 &&
+                   !(rule_number(context, FACT_OPTIMIZER_COMPILED) > 0) &&
+                   rule_number(context, FACT_OPTIMIZER_PARAMETERS) != 1
+               ? optimizer
+               : 0;
 }
 
 /* Batches differ in size so much that their steps do: compiled code is made anew for some. */
 #define SIZES_DIFFER 0.03 /* of the step */
 
-static bool do_shapes_vary(const struct rule_context *context)
-{
-    const struct rhythm *rhythm = &context->summary->rhythm;
-
-    return rhythm->sizes.steps > 0 &&
-           rhythm->sizes.ns_per_step >= SIZES_DIFFER * context->train->mean_ns;
-}
-
 /* What was tried: BERT of a few layers of 128 in transformers' Trainer took 17.3 ms a step, and
  * 21.4 compiled; GPT-2 with LoRA came out between 7 % faster and 10 % slower. */
 static void advise_tiny(struct rule_context *context, struct finding *finding)
 {
-    bool vary = do_shapes_vary(context);
+    const struct rhythm_extra *sizes = &context->summary->rhythm.sizes;
+    bool vary = sizes->steps > 0 &&
+                sizes->ns_per_step >= SIZES_DIFFER * context->train->mean_ns;
 
     rule_advise(finding, "Work on whole tensors instead of loops over their parts; "
                          "larger batches make each call worth more");
@@ -139,14 +123,6 @@ static void advise_tiny(struct rule_context *context, struct finding *finding)
         finding->low_ns = 0;
     if (finding->severity > (vary ? FINDING_LOW : FINDING_MEDIUM))
         finding->severity = vary ? FINDING_LOW : FINDING_MEDIUM;
-}
-
-/* What the interpreter takes between ops goes with a loop over rows, as it may stand before
- * the forward pass. That of a model stays: its modules are called all the same. */
-static double loops_ns(const struct rule_context *context)
-{
-    return fmin(rule_interpreter_ns(context),
-                rule_before_forward_ns(context) * PYTHON_SHARE / (1 + PYTHON_SHARE));
 }
 
 static void find_tiny(struct rule_context *context)
@@ -171,15 +147,19 @@ static void find_tiny(struct rule_context *context)
         return;
     struct finding *finding = rule_add(context, NULL, "forward");
 
-    if (finding == NULL)
-        return;
     rule_price(context, finding, price,
                rule_error_of_recorded(context, price, cpu->head.recorded_steps));
     /* Half of what a call costs stays with the larger op; all of it may be overhead. */
     rule_price_between(
         finding, price / 2,
         fmax(price * (1 + PYTHON_MOST) / (1 + PYTHON_SHARE), self * price / all));
-    rule_takes(finding, (self + loops_ns(context)) * price / all);
+    /* What the interpreter takes between ops goes with a loop over rows, as it may stand
+     * before the forward pass. That of a model stays: its modules are called all the same. */
+    double loops =
+        fmin(rule_interpreter_ns(context),
+             rule_before_forward_ns(context) * PYTHON_SHARE / (1 + PYTHON_SHARE));
+
+    rule_takes(finding, (self + loops) * price / all);
     rule_claim_model(context, finding, CLAIM_CALLS, price);
     finding->title = "Many ops are too small to be worth their call";
     finding->formula = rule_print(
@@ -194,9 +174,9 @@ static void find_tiny(struct rule_context *context)
     finding->sentence =
         rule_print(context, "%.0f ops per step run for %.3g us on average, %s together",
                    calls, self / calls / 1000, rule_ms(context, self));
-    rule_evidence(context, finding, "calls_per_step", calls);
-    rule_evidence(context, finding, "mean_us", self / calls / 1000);
-    rule_evidence(context, finding, "together_ms", self / NS_PER_MS);
+    rule_evidence(finding, "calls_per_step", calls);
+    rule_evidence(finding, "mean_us", self / calls / 1000);
+    rule_evidence(finding, "together_ms", self / NS_PER_MS);
     advise_tiny(context, finding);
     pin_short_ops(context, finding);
     tell_caller(context, finding);
@@ -221,8 +201,6 @@ static void find_loop(struct rule_context *context)
         return;
     struct finding *finding = rule_add(context, NULL, "optimizer");
 
-    if (finding == NULL)
-        return;
     rule_price(context, finding, price,
                rule_error_of_phase(context, EVENT_PHASE_OPTIMIZER));
     rule_price_between(finding, price < saved ? price / 2 : fmin(optimizer / 2, price),
@@ -244,27 +222,19 @@ static void find_loop(struct rule_context *context)
                          class, rule_ms(context, optimizer), tensors);
     finding->wrong_if = "A few large tensors hold nearly all parameters, or the class "
                         "has no fused form in your version of torch.";
-    rule_evidence(context, finding, "optimizer_ms", optimizer / NS_PER_MS);
-    rule_evidence(context, finding, "tensors", tensors);
+    rule_evidence(finding, "optimizer_ms", optimizer / NS_PER_MS);
+    rule_evidence(finding, "tensors", tensors);
     rule_evidence_text(context, finding, "class", class);
     setting_advise(context, finding, SETTING_FUSED, class,
                    host ? " (on the CPU from torch 2.4 on)" : "");
-    rule_advise(finding, rule_print(context,
-                                    "`%s(..., foreach=True)` where your torch has no "
-                                    "fused form",
-                                    class));
+    rule_advise_print(context, finding,
+                      "`%s(..., foreach=True)` where your torch has no "
+                      "fused form",
+                      class);
 }
 
 /* Of fewer one has much of the step as a matter of course. */
 #define MODULES_NEEDED 3u
-
-/* "Linear_1" */
-static const char *last_of(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-
-    return dot == NULL ? path : dot + 1;
-}
 
 static void find_module(struct rule_context *context)
 {
@@ -280,11 +250,11 @@ static void find_module(struct rule_context *context)
     struct finding *finding =
         rule_add_open(context, module->name, "forward", FINDING_LOW);
 
-    if (finding == NULL)
-        return;
+    const char *dot = strrchr(module->name, '.'); /* "Linear_1" is its name alone */
+
     finding->title =
         rule_print(context, "One module, `%s`, takes much of the step in forward alone",
-                   last_of(module->name));
+                   dot == NULL ? module->name : dot + 1);
     finding->formula = rule_print(
         context, "%s of %s = %.0f %%; what another form of it saves is not known",
         rule_ms(context, ns), rule_ms(context, step), 100 * ns / step);
@@ -296,8 +266,8 @@ static void find_module(struct rule_context *context)
         device == NULL ? "" : device->device);
     finding->wrong_if = "It is as large as the model needs it.";
     rule_evidence_text(context, finding, "module", module->name);
-    rule_evidence(context, finding, "module_ms", ns / NS_PER_MS);
-    rule_evidence(context, finding, "share_pct", 100 * ns / step);
+    rule_evidence(finding, "module_ms", ns / NS_PER_MS);
+    rule_evidence(finding, "share_pct", 100 * ns / step);
     rule_advise(finding, "`trainglass analyze --group module TRACE` lists its ops with "
                          "their time: begin with the first");
     rule_advise_compile(
@@ -333,11 +303,6 @@ static bool run_beside(const struct rule_context *context)
     return ns > RUN_BESIDE * context->train->mean_ns;
 }
 
-static bool waits_for_ranks(const struct op_row *row)
-{
-    return strstr(row->name, "c10d") != NULL || collectives_has_kernel(row->name);
-}
-
 /* Takes most of a step of a job on the CPU, and is not what its model is there for; NULL:
  * none does, or what does waits for other ranks, or may run beside the training. */
 static const struct op_row *dominant_op(const struct rule_context *context)
@@ -351,8 +316,8 @@ static const struct op_row *dominant_op(const struct rule_context *context)
         double share = row->per_step_ns / context->train->mean_ns;
 
         if (strcmp(row->kind, "op") == 0 && strstr(row->name, "::") != NULL &&
-            !waits_for_ranks(row) && share >= context->threshold &&
-            !rule_is_compute(row))
+            strstr(row->name, "c10d") == NULL && !collectives_has_kernel(row->name) &&
+            share >= context->threshold && !rule_is_compute(row))
             return row;
     }
     return NULL;
@@ -370,8 +335,6 @@ static void find_op(struct rule_context *context)
         return;
     struct finding *finding = rule_add_open(context, row->name, "forward", FINDING_LOW);
 
-    if (finding == NULL)
-        return;
     finding->title =
         rule_print(context, "One op, `%s`, takes most of the step", row->name);
     finding->formula = rule_print(
@@ -384,9 +347,9 @@ static void find_op(struct rule_context *context)
     finding->wrong_if =
         "It is what the model is there for, or runs in a thread beside the training.";
     rule_evidence_text(context, finding, "op", row->name);
-    rule_evidence(context, finding, "op_ms", row->per_step_ns / NS_PER_MS);
-    rule_evidence(context, finding, "share_pct", 100 * row->per_step_ns / step);
-    rule_evidence(context, finding, "op_calls_per_step", row->per_step_count);
+    rule_evidence(finding, "op_ms", row->per_step_ns / NS_PER_MS);
+    rule_evidence(finding, "share_pct", 100 * row->per_step_ns / step);
+    rule_evidence(finding, "op_calls_per_step", row->per_step_count);
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
         if (strcmp(row->name, forms[i].op) == 0)
             rule_advise(finding, forms[i].instead);
@@ -407,14 +370,14 @@ const struct rule rules_ops[] = {
           "the cost of a call is an estimate, so twice as much as of what is measured"),
       .owner = OWNER_OPS + 1,
       .sampled = true},
-     find_tiny},
+     .find = find_tiny},
     {{.id = "optimizer-loop",
       .reads = "phase optimizer; optimizer.*",
       .formula = "optimizer - max(optimizer / 5, on the CPU numbers * 1 ns), at most "
                  "what a device waits for the host",
       SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_OPS},
-     find_loop},
+     .find = find_loop},
     {{.id = "dominant-module",
       .reads = "of trace files with Python: ops by module",
       .formula = "0: not known before it is tried",
@@ -422,13 +385,13 @@ const struct rule rules_ops[] = {
                     "with a third of the step in one place the others matter less"),
       .owner = OWNER_RISK,
       .sampled = true},
-     find_module},
+     .find = find_module},
     {{.id = "dominant-op",
       .reads = "of jobs on the CPU: ops by their own time",
       .formula = "0: not known before it is tried",
       SHARE_OF_STEP(0.5, "more than all others together"),
       .owner = OWNER_RISK,
       .sampled = true},
-     find_op},
+     .find = find_op},
     {.find = NULL},
 };

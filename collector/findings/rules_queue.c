@@ -12,50 +12,6 @@
 /* Four of them become one, as with collectives. */
 #define KERNELS_JOINED 4.0
 
-static void advise_short(struct rule_context *context, struct finding *finding)
-{
-    if (!context->summary->native)
-        setting_advise_compile(
-            context, finding, SETTING_COMPILE, " makes one kernel of several",
-            rule_infers(context)
-                ? "`mode=\"max-autotune\"` in the `torch.compile` that is there; "
-                  "compile what is not yet"
-                : "`mode=\"max-autotune\"` in the `torch.compile` that is there; "
-                  "compile what is not yet: the loss, the optimizer's `step`");
-    rule_advise(finding,
-                "A larger batch: each kernel then does more in nearly the same "
-                "time");
-    rule_advise_in(
-        context, finding,
-        rule_infers(context)
-            ? "Fused forms: `F.scaled_dot_product_attention`, `F.rms_norm`; "
-              "many small tensors as one"
-            : "Fused forms: `F.scaled_dot_product_attention`, `fused=True` in "
-              "the optimizer; many small tensors as one",
-        "One kernel for several that follow each other; what stays short in "
-        "a CUDA graph (`cudaGraphLaunch`), which starts it closer");
-}
-
-static void describe_short(struct rule_context *context, struct finding *finding,
-                           const struct gpu_device *device)
-{
-    const struct ops_answer *cuda = &context->summary->cuda;
-    double mean = cuda->short_self_ns / cuda->short_count;
-
-    finding->title = "Kernels are so short that starting them is most of their time";
-    finding->sentence =
-        rule_print(context, "%s kernels of a step take %s each on average, %s together",
-                   rule_digits(context, cuda->short_count), rule_ms(context, mean),
-                   rule_ms(context, cuda->short_self_ns));
-    finding->wrong_if =
-        "The model is as small as that, and no more of it fits into one kernel.";
-    rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "kernels_per_step", cuda->short_count);
-    rule_evidence(context, finding, "mean_us", mean / 1000);
-    rule_evidence(context, finding, "kernels_ms", cuda->short_self_ns / NS_PER_MS);
-    advise_short(context, finding);
-}
-
 /* Kernels of a family have rules of their own, and what small-grids prices of the others is
  * its: by the tables, for a price must not depend on what else is found. */
 static void find_short(struct rule_context *context)
@@ -80,7 +36,37 @@ static void find_short(struct rule_context *context)
                                           rule_ms(context, grids))
                              : ""),
         &work);
-    describe_short(context, finding, rule_device(context));
+    finding->title = "Kernels are so short that starting them is most of their time";
+    finding->sentence =
+        rule_print(context, "%s kernels of a step take %s each on average, %s together",
+                   rule_digits(context, cuda->short_count), rule_ms(context, mean),
+                   rule_ms(context, cuda->short_self_ns));
+    finding->wrong_if =
+        "The model is as small as that, and no more of it fits into one kernel.";
+    rule_evidence_text(context, finding, "device", rule_device(context)->device);
+    rule_evidence(finding, "kernels_per_step", cuda->short_count);
+    rule_evidence(finding, "mean_us", mean / 1000);
+    rule_evidence(finding, "kernels_ms", cuda->short_self_ns / NS_PER_MS);
+    if (!context->summary->native)
+        setting_advise_compile(
+            context, finding, SETTING_COMPILE, " makes one kernel of several",
+            rule_infers(context)
+                ? "`mode=\"max-autotune\"` in the `torch.compile` that is there; "
+                  "compile what is not yet"
+                : "`mode=\"max-autotune\"` in the `torch.compile` that is there; "
+                  "compile what is not yet: the loss, the optimizer's `step`");
+    rule_advise(finding,
+                "A larger batch: each kernel then does more in nearly the same "
+                "time");
+    rule_advise_in(
+        context, finding,
+        rule_infers(context)
+            ? "Fused forms: `F.scaled_dot_product_attention`, `F.rms_norm`; "
+              "many small tensors as one"
+            : "Fused forms: `F.scaled_dot_product_attention`, `fused=True` in "
+              "the optimizer; many small tensors as one",
+        "One kernel for several that follow each other; what stays short in "
+        "a CUDA graph (`cudaGraphLaunch`), which starts it closer");
 }
 
 /* Times of the run, in ns. */
@@ -133,8 +119,6 @@ static void find_turns(struct rule_context *context)
         return;
     struct finding *finding = rule_add_open(context, NULL, "other", FINDING_LOW);
 
-    if (finding == NULL)
-        return;
     finding->title = rule_print(context, "Streams of %s take turns", device->device);
     finding->formula = rule_print(
         context,
@@ -150,10 +134,10 @@ static void find_turns(struct rule_context *context)
         "One stream's work needs the other's results, each fills the device by itself, "
         "or they belong to different parts of the run.";
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "streams", device->run.stream_count);
-    rule_evidence(context, finding, "busiest_pct", 100 * streams.busiest / streams.all);
-    rule_evidence(context, finding, "streams_busy", device->run.streams_busy);
-    rule_evidence(context, finding, "alone_ms", alone / NS_PER_MS);
+    rule_evidence(finding, "streams", device->run.stream_count);
+    rule_evidence(finding, "busiest_pct", 100 * streams.busiest / streams.all);
+    rule_evidence(finding, "streams_busy", device->run.streams_busy);
+    rule_evidence(finding, "alone_ms", alone / NS_PER_MS);
     rule_advise_in(
         context, finding,
         "Between work of two streams nothing on the default stream, and no "
@@ -181,17 +165,14 @@ const struct rule rules_queue[] = {
                     "a twentieth of the step, for the cost of a launch is an estimate"),
       .sampled = true,
       .owner = OWNER_WORK + 7},
-     find_short},
+     .find = find_short},
     {{.id = "streams-in-turn",
       .reads = "busy time of each stream, of the run; copies and collectives",
       .formula = "0: not known before it is tried",
-      .threshold = 0.1,
-      .unit = "share of the step on other streams than the busiest",
-      .min = 0,
-      .max = 1,
+      SHARE(0.1, "share of the step on other streams than the busiest",
+            "what runs beside the rest gives back less than its time"),
       .sampled = true,
-      .source = "what runs beside the rest gives back less than its time",
       .owner = OWNER_RISK},
-     find_turns},
+     .find = find_turns},
     {.find = NULL},
 };

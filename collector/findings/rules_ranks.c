@@ -21,16 +21,6 @@ struct last_rank {
     double backward_ns, backward_most_ns;
 };
 
-static enum claim_part part_of(const char *cause)
-{
-    static const char *const names[] = {"data", "forward", "backward", "optimizer"};
-
-    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(names[i], cause) == 0)
-            return i;
-    return PART_OTHER;
-}
-
 /* The wait for a core that it has more than the others in the mean. */
 static double core_excess(const struct ranks_answer *ranks, const struct rank_row *row)
 {
@@ -142,54 +132,37 @@ static const char *where(struct rule_context *context, const struct last_rank *l
     return rule_print(context, "its %s takes %s longer than theirs", cause, more);
 }
 
-/* Behind it. */
-static const char *why(struct rule_context *context, const struct last_rank *last)
-{
-    if (last->by_core)
-        return ", most of it waiting for a core";
-    return last->by_data
-               ? rule_print(context,
-                            "; its batches are %.0f %% larger: %.0f elements, theirs "
-                            "%.0f",
-                            100 * (last->elements / last->others_elements - 1),
-                            last->elements, last->others_elements)
-               : "";
-}
-
 static void advise_phase(struct rule_context *context, struct finding *finding,
                          const struct last_rank *last)
 {
     int rank = last->row->rank;
 
-    switch (part_of(last->ranks->slowest_cause)) {
+    switch (rule_part_of(last->ranks->slowest_cause)) {
     case PART_DATA:
-        rule_advise(finding,
-                    rule_print(context,
-                               "Batches of rank %d come late: compare its part of the "
-                               "data, its disk and its loader with the others'",
-                               rank));
+        rule_advise_print(context, finding,
+                          "Batches of rank %d come late: compare its part of the "
+                          "data, its disk and its loader with the others'",
+                          rank);
         return;
     case PART_FORWARD:
     case PART_OPTIMIZER:
     case PART_BACKWARD:
-        rule_advise(
-            finding,
-            rule_print(context,
-                       "Look in %s for what rank %d alone does (`if rank == %d`), for "
-                       "samples that are longer there, and for a slower device or "
-                       "slower cores",
-                       last->ranks->slowest_cause, rank, rank));
+        rule_advise_print(
+            context, finding,
+            "Look in %s for what rank %d alone does (`if rank == %d`), for "
+            "samples that are longer there, and for a slower device or "
+            "slower cores",
+            last->ranks->slowest_cause, rank, rank);
         return;
     case PART_OTHER:
     default:
         if (strcmp(last->ranks->slowest_cause, "other") == 0)
-            rule_advise(
-                finding,
-                rule_print(context,
-                           "Look between the update and the next batch for what rank "
-                           "%d alone does: logging, checkpoints, metrics; do it less "
-                           "often, or in a thread",
-                           rank));
+            rule_advise_print(
+                context, finding,
+                "Look between the update and the next batch for what rank "
+                "%d alone does: logging, checkpoints, metrics; do it less "
+                "often, or in a thread",
+                rank);
     }
 }
 
@@ -197,11 +170,10 @@ static void advise(struct rule_context *context, struct finding *finding,
                    const struct last_rank *last)
 {
     if (last->by_core)
-        rule_advise(finding,
-                    rule_print(context,
-                               "Rank %d waits for a core: give each rank cores of its "
-                               "own (`taskset`), or fewer threads (`OMP_NUM_THREADS`)",
-                               last->row->rank));
+        rule_advise_print(context, finding,
+                          "Rank %d waits for a core: give each rank cores of its "
+                          "own (`taskset`), or fewer threads (`OMP_NUM_THREADS`)",
+                          last->row->rank);
     else if (last->by_data)
         rule_advise(finding,
                     "Batches of one size on all ranks: the same `batch_size`, and "
@@ -214,30 +186,10 @@ static void advise(struct rule_context *context, struct finding *finding,
         rule_advise(finding, "`/api/trace?last=10s&rank=all` shows the ranks beside "
                              "each other");
     else if (finding->advice_count == 0) /* nothing is known of where */
-        rule_advise(
-            finding,
-            rule_print(context,
-                       "Compare a step of rank %d with the same one in the file "
-                       "of another rank",
-                       last->row->rank));
-}
-
-static void give_evidence(struct rule_context *context, struct finding *finding,
-                          const struct last_rank *last)
-{
-    const struct ranks_answer *ranks = last->ranks;
-
-    rule_evidence(context, finding, "last_rank", last->row->rank);
-    rule_evidence(context, finding, "ranks", ranks->row_count);
-    rule_evidence(context, finding, "last_in_pct", 100 * ranks->slowest_share);
-    rule_evidence(context, finding, "own_ms", last->row->own_ns / NS_PER_MS);
-    rule_evidence(context, finding, "others_own_ms", last->others_ns / NS_PER_MS);
-    rule_evidence_text(context, finding, "part", ranks->slowest_cause);
-    rule_evidence(context, finding, "part_longer_ms",
-                  ranks->slowest_cause_ns / NS_PER_MS);
-    rule_evidence(context, finding, "core_wait_longer_ms", last->core_ns / NS_PER_MS);
-    rule_evidence(context, finding, "batch_elements", last->elements);
-    rule_evidence(context, finding, "others_batch_elements", last->others_elements);
+        rule_advise_print(context, finding,
+                          "Compare a step of rank %d with the same one in the file "
+                          "of another rank",
+                          last->row->rank);
 }
 
 /* It holds the others up: on its own page its phase is too long, on theirs they wait for
@@ -245,7 +197,7 @@ static void give_evidence(struct rule_context *context, struct finding *finding,
 static void claim(struct rule_context *context, struct finding *finding,
                   const struct last_rank *last)
 {
-    enum claim_part part = part_of(last->ranks->slowest_cause);
+    enum claim_part part = rule_part_of(last->ranks->slowest_cause);
     bool own = context->summary->head.rank == last->row->rank;
 
     if (own) {
@@ -261,18 +213,13 @@ static void claim(struct rule_context *context, struct finding *finding,
 
 static void find_last_rank(struct rule_context *context)
 {
-    static const char *const colours[CLAIM_PARTS] = {"data", "forward", "backward",
-                                                     "optimizer", "other"};
     struct last_rank last;
 
     if (!look_at(context, &last))
         return;
     const struct ranks_answer *ranks = last.ranks;
     struct finding *finding =
-        rule_add(context, NULL, colours[part_of(ranks->slowest_cause)]);
-
-    if (finding == NULL)
-        return;
+        rule_add(context, NULL, rule_parts[rule_part_of(ranks->slowest_cause)]);
     int rank = last.row->rank;
 
     double price = ranks->slowest_price_ns + last.backward_ns;
@@ -295,11 +242,27 @@ static void find_last_rank(struct rule_context *context)
         rule_ms(context, price));
     finding->sentence = rule_print(
         context, "In %.0f %% of the steps rank %d comes last; %s%s",
-        100 * ranks->slowest_share, rank, where(context, &last), why(context, &last));
+        100 * ranks->slowest_share, rank, where(context, &last),
+        last.by_core ? ", most of it waiting for a core"
+        : last.by_data
+            ? rule_print(context,
+                         "; its batches are %.0f %% larger: %.0f elements, theirs %.0f",
+                         100 * (last.elements / last.others_elements - 1),
+                         last.elements, last.others_elements)
+            : "");
     finding->wrong_if =
         "The ranks do different work on purpose, such as stages of a pipeline, or one "
         "that hands out the batches.";
-    give_evidence(context, finding, &last);
+    rule_evidence(finding, "last_rank", last.row->rank);
+    rule_evidence(finding, "ranks", ranks->row_count);
+    rule_evidence(finding, "last_in_pct", 100 * ranks->slowest_share);
+    rule_evidence(finding, "own_ms", last.row->own_ns / NS_PER_MS);
+    rule_evidence(finding, "others_own_ms", last.others_ns / NS_PER_MS);
+    rule_evidence_text(context, finding, "part", ranks->slowest_cause);
+    rule_evidence(finding, "part_longer_ms", ranks->slowest_cause_ns / NS_PER_MS);
+    rule_evidence(finding, "core_wait_longer_ms", last.core_ns / NS_PER_MS);
+    rule_evidence(finding, "batch_elements", last.elements);
+    rule_evidence(finding, "others_batch_elements", last.others_elements);
     advise(context, finding, &last);
 }
 
@@ -315,6 +278,6 @@ const struct rule rules_ranks[] = {
       .owner = OWNER_DEVICE - 10,
       .trend = true,
       .records = true},
-     find_last_rank},
+     .find = find_last_rank},
     {.find = NULL},
 };

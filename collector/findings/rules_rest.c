@@ -80,25 +80,13 @@ static const char *list_rest(struct rule_context *context, struct rest rest)
     return list;
 }
 
-/* Memory that is not the job's on that device. */
-static double others_bytes(const struct rule_context *context,
-                           const struct gpu_device *device)
-{
-    const struct hardware_answer *hardware = &context->summary->hardware;
-
-    for (uint32_t i = 0; i < hardware->row_count; i++)
-        if (hardware->rows[i].device != NULL &&
-            strcmp(hardware->rows[i].device, device->device) == 0)
-            return hardware->rows[i].other_bytes;
-    return 0;
-}
-
 static void advise(struct rule_context *context, struct finding *finding,
                    const struct gpu_device *device, const struct rest *rest)
 {
     double unknown = rest->ns[GPU_IDLE_UNKNOWN];
+    const struct hardware_row *row = rule_hardware(context, device);
 
-    if (unknown >= rest->sum_ns / 2 && others_bytes(context, device) > 0)
+    if (unknown >= rest->sum_ns / 2 && row != NULL && row->other_bytes > 0)
         rule_advise(finding, "Another process has memory on it, and while that one "
                              "computes this job waits: `nvidia-smi` names it");
     if (unknown >= rest->sum_ns / 2)
@@ -127,8 +115,6 @@ static void find_rest(struct rule_context *context)
     struct finding *finding = rule_add_open(
         context, NULL, "other", share >= MUCH ? FINDING_MEDIUM : FINDING_LOW);
 
-    if (finding == NULL)
-        return;
     finding->title = rule_print(context,
                                 rest.ns[GPU_IDLE_UNKNOWN] >= rest.sum_ns / 2
                                     ? "%s idles, and nothing tells what it waits for"
@@ -144,10 +130,9 @@ static void find_rest(struct rule_context *context)
                    rule_ms(context, rest.sum_ns), list_rest(context, rest));
     finding->wrong_if = "Some of its work was not recorded: then it was not idle.";
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "idle_ms", rest.sum_ns / NS_PER_MS);
-    rule_evidence(context, finding, "unknown_ms",
-                  rest.ns[GPU_IDLE_UNKNOWN] / NS_PER_MS);
-    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
+    rule_evidence(finding, "idle_ms", rest.sum_ns / NS_PER_MS);
+    rule_evidence(finding, "unknown_ms", rest.ns[GPU_IDLE_UNKNOWN] / NS_PER_MS);
+    rule_evidence(finding, "step_ms", step / NS_PER_MS);
     advise(context, finding, device, &rest);
 }
 
@@ -155,14 +140,12 @@ const struct rule rules_rest[] = {
     {{.id = "idle-rest",
       .reads = "idle time of devices by cause",
       .formula = "0: what of it can be given back is not known",
-      .threshold = 0.1,
-      .unit = "share of the step, of unknown causes and of known ones that are "
-              "too small for their own findings",
-      .min = 0,
-      .max = 1,
+      SHARE(0.1,
+            "share of the step, of unknown causes and of known ones that are "
+            "too small for their own findings",
+            "some three times what most single causes may stay below"),
       .sampled = true,
-      .source = "some three times what most single causes may stay below",
       .owner = OWNER_RISK + 1},
-     find_rest},
+     .find = find_rest},
     {.find = NULL},
 };

@@ -4,8 +4,6 @@
 #include "findings/loading.h"
 #include "findings/settings.h"
 
-static const char *const parts[CLAIM_PARTS] = {"data", "forward", "backward",
-                                               "optimizer", "other"};
 _Static_assert((int)PART_OTHER == (int)EVENT_PHASES, "a rhythm's part is a claim's");
 
 /* The part in a sentence; what is in no phase is only known where phases are. */
@@ -66,10 +64,7 @@ static struct finding *add_for(struct rule_context *context,
                                const struct rhythm_extra *extra, enum claim_kind kind,
                                double ns)
 {
-    struct finding *finding = rule_add(context, NULL, parts[extra->part]);
-
-    if (finding == NULL)
-        return NULL;
+    struct finding *finding = rule_add(context, NULL, rule_parts[extra->part]);
     double error =
         isnan(extra->error_ns) ? rule_error_of_step(context) : extra->error_ns;
 
@@ -86,11 +81,11 @@ static struct finding *add_for(struct rule_context *context,
         rule_claim(finding, extra->part, kind, ns);
     }
     finding->worst_step = extra->worst_step;
-    rule_evidence(context, finding, "extra_ms", extra->ns_per_step / NS_PER_MS);
-    rule_evidence(context, finding, "slow_steps", extra->steps);
-    rule_evidence(context, finding, "of_steps", of_steps(context, extra));
-    rule_evidence(context, finding, "worst_extra_ms", extra->worst_ns / NS_PER_MS);
-    rule_evidence_text(context, finding, "part", parts[extra->part]);
+    rule_evidence(finding, "extra_ms", extra->ns_per_step / NS_PER_MS);
+    rule_evidence(finding, "slow_steps", extra->steps);
+    rule_evidence(finding, "of_steps", of_steps(context, extra));
+    rule_evidence(finding, "worst_extra_ms", extra->worst_ns / NS_PER_MS);
+    rule_evidence_text(context, finding, "part", rule_parts[extra->part]);
     return finding;
 }
 
@@ -202,8 +197,7 @@ static void find_collections(struct rule_context *context)
         rule_ms(context, gc->ns_per_step), rule_ms(context, gc->worst_ns));
     finding->wrong_if = "Reference cycles hold much memory: then it grows without the "
                         "collections.";
-    rule_evidence(context, finding, "collections",
-                  rule_number(context, FACT_GC_COLLECTIONS));
+    rule_evidence(finding, "collections", rule_number(context, FACT_GC_COLLECTIONS));
     rule_advise(finding, "`gc.collect(); gc.freeze()` after set-up: what lives for the "
                          "whole run is not looked at again");
     rule_advise(finding, "`gc.disable()` before the loop and `gc.collect()` between "
@@ -285,8 +279,8 @@ static void find_epoch_start(struct rule_context *context)
                                         rule_workers(context, workers))
                            : "");
     finding->wrong_if = "The data set must be opened anew for each epoch.";
-    rule_evidence(context, finding, "steps_per_epoch", length);
-    rule_evidence(context, finding, "workers", workers);
+    rule_evidence(finding, "steps_per_epoch", length);
+    rule_evidence(finding, "workers", workers);
     if (restart)
         setting_advise(context, finding, SETTING_PERSISTENT, NULL,
                        ": workers live on between epochs" WORKERS_LIVE);
@@ -309,42 +303,35 @@ static void advise_periodic(struct rule_context *context, struct finding *findin
         if (!native)
             (void)loading_advise_ahead(context, finding,
                                        context->summary->rhythm.period.worst_ns);
-        rule_advise(
-            finding,
-            rule_print(context,
-                       "Look for what the loader does every %u batches: a file "
-                       "or shard that is opened, a buffer that is filled again; "
-                       "do it ahead, in a thread or worker",
-                       period));
+        rule_advise_print(context, finding,
+                          "Look for what the loader does every %u batches: a file "
+                          "or shard that is opened, a buffer that is filled again; "
+                          "do it ahead, in a thread or worker",
+                          period);
         return;
     case PART_FORWARD:
     case PART_BACKWARD:
     case PART_OPTIMIZER:
-        rule_advise(finding, rule_print(context,
-                                        "The extra time lies in %s: look there for "
-                                        "`step %% %u == 0`%s, and do it less often",
-                                        parts[part], period,
-                                        part == PART_FORWARD
-                                            ? " (images, statistics, a second model)"
-                                        : part == PART_BACKWARD
-                                            ? " (norms of gradients, histograms)"
-                                            : " (averages of weights, a schedule)"));
+        rule_advise_print(context, finding,
+                          "The extra time lies in %s: look there for "
+                          "`step %% %u == 0`%s, and do it less often",
+                          rule_parts[part], period,
+                          part == PART_FORWARD ? " (images, statistics, a second model)"
+                          : part == PART_BACKWARD
+                              ? " (norms of gradients, histograms)"
+                              : " (averages of weights, a schedule)");
         return;
     case PART_OTHER:
     default:
-        rule_advise(finding,
-                    rule_print(context,
-                               "%sook for `step %% %u == 0` (logging, "
-                               "checkpoints, images, validation)%s: do it less "
-                               "often",
-                               known ? "The extra time lies in no phase: l" : "L",
-                               period,
-                               known ? " between the update and the next batch" : ""));
-        rule_advise(finding,
-                    rule_print(context, "Save checkpoints beside the training: %s",
-                               native
-                                   ? "a thread that writes a copy"
-                                   : setting_text(context, SETTING_ASYNC_SAVE, NULL)));
+        rule_advise_print(context, finding,
+                          "%sook for `step %% %u == 0` (logging, "
+                          "checkpoints, images, validation)%s: do it less "
+                          "often",
+                          known ? "The extra time lies in no phase: l" : "L", period,
+                          known ? " between the update and the next batch" : "");
+        rule_advise_print(context, finding, "Save checkpoints beside the training: %s",
+                          native ? "a thread that writes a copy"
+                                 : setting_text(context, SETTING_ASYNC_SAVE, NULL));
     }
 }
 
@@ -372,7 +359,7 @@ static void find_periodic(struct rule_context *context)
         rule_print(context, "One step in %u takes %s longer%s%s", rhythm->period_steps,
                    each(context, extra), comma, place);
     finding->wrong_if = "What runs there is needed that often.";
-    rule_evidence(context, finding, "period_steps", rhythm->period_steps);
+    rule_evidence(finding, "period_steps", rhythm->period_steps);
     advise_periodic(context, finding, extra->part, rhythm->period_steps);
 }
 
@@ -429,8 +416,8 @@ static void find_drift(struct rule_context *context)
         rule_ms(context, rhythm->first_ns), rule_ms(context, rhythm->last_ns),
         place[0] == '\0' ? "" : ", most of it ", place);
     finding->wrong_if = "Later batches are larger on purpose, such as longer texts.";
-    rule_evidence(context, finding, "first_ms", rhythm->first_ns / NS_PER_MS);
-    rule_evidence(context, finding, "last_ms", rhythm->last_ns / NS_PER_MS);
+    rule_evidence(finding, "first_ms", rhythm->first_ns / NS_PER_MS);
+    rule_evidence(finding, "last_ms", rhythm->last_ns / NS_PER_MS);
     rule_advise_in(
         context, finding,
         "Look for lists that grow and are walked in each step: `sum(losses)`, "
@@ -444,45 +431,47 @@ static void find_drift(struct rule_context *context)
 }
 
 const struct rule rules_rhythm[] = {
-    {{.id = "gc-pauses",
-      .reads = "garbage collections inside of steps",
-      .formula =
-          "time of collections / steps, at most what a device waits for the host; of "
-          "few that were recorded, at most what these steps are longer",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_STEPS - 20,
-      .records = true,
-      .trend = true,
-      .early = true},
-     find_collections},
+    {{
+         .id = "gc-pauses",
+         .reads = "garbage collections inside of steps",
+         .formula = "time of collections / steps, at most what a device waits for the "
+                    "host; of "
+                    "few that were recorded, at most what these steps are longer",
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .owner = OWNER_STEPS - 20,
+         .records = true,
+         EARLY_TREND,
+     },
+     .find = find_collections},
     {{.id = "warm-up",
       .reads = "step times from the first step on",
       .formula = "sum of (step - median) over the first slow ones / steps",
       SHARE_OF_STEP(0.10, "less does not mislead a comparison of means by a tenth"),
       .owner = OWNER_STEPS - 10,
       .trend = true},
-     find_warm_up},
-    {{.id = "epoch-start",
-      .reads = "phase data of each epoch's first step; dataloader.*",
-      .formula = "sum of (step - median) over the slow beginnings of epochs / steps",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_DATA - 10,
-      .trend = true,
-      .early = true},
-     find_epoch_start},
+     .find = find_warm_up},
+    {{
+         .id = "epoch-start",
+         .reads = "phase data of each epoch's first step; dataloader.*",
+         .formula = "sum of (step - median) over the slow beginnings of epochs / steps",
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .owner = OWNER_DATA - 10,
+         EARLY_TREND,
+     },
+     .find = find_epoch_start},
     {{.id = "periodic-steps",
       .reads = "step times; distance of the slow ones; compile.*",
       .formula = "sum of (step - median) over the slow ones / steps",
       SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_STEPS - 5,
       .trend = true},
-     find_periodic},
+     .find = find_periodic},
     {{.id = "step-drift",
       .reads = "step times; their trend (Theil-Sen, Mann-Kendall)",
       .formula = "(last level - first level) / 2",
       SHARE_OF_STEP(0.05, TWENTIETH),
       .owner = OWNER_STEPS - 4,
       .trend = true},
-     find_drift},
+     .find = find_drift},
     {.find = NULL},
 };

@@ -18,8 +18,6 @@ static void add_spike(struct rule_context *context, const struct memory_device *
         rule_add_risk(context, device->device, "allocated", FINDING_LOW);
     double over = device->peak_bytes - device->usual_peak_bytes;
 
-    if (finding == NULL)
-        return;
     finding->title =
         rule_print(context, "Single steps need far more memory of %s", device->device);
     finding->formula = rule_print(context, "%s at the peak - %s at a usual step's = %s",
@@ -36,10 +34,10 @@ static void add_spike(struct rule_context *context, const struct memory_device *
     finding->wrong_if =
         "These are validation, or a checkpoint that gathers all weights.";
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "peak_bytes", device->peak_bytes);
-    rule_evidence(context, finding, "usual_peak_bytes", device->usual_peak_bytes);
-    rule_evidence(context, finding, "high_steps", device->high_peaks);
-    rule_evidence(context, finding, "of_steps", device->peaks);
+    rule_evidence(finding, "peak_bytes", device->peak_bytes);
+    rule_evidence(finding, "usual_peak_bytes", device->usual_peak_bytes);
+    rule_evidence(finding, "high_steps", device->high_peaks);
+    rule_evidence(finding, "of_steps", device->peaks);
     rule_evidence_text(context, finding, "op", device->peak_op);
     finding->worst_step = device->peak_step;
     rule_advise(finding,
@@ -88,15 +86,6 @@ static const struct memory_device *memory_of(const struct rule_context *context,
     return NULL;
 }
 
-/* Today's batch takes what lies over the floor: twice of that must fit. */
-static bool has_room(const struct memory_device *memory)
-{
-    double batch = memory->peak_bytes - memory->floor_bytes;
-
-    return batch > 0 && memory->floor_bytes >= 0 &&
-           memory->floor_bytes + LARGER * batch <= ROOM_FULL * memory->usable_bytes;
-}
-
 static void describe_room(struct rule_context *context, struct finding *finding,
                           const struct memory_device *memory)
 {
@@ -122,11 +111,11 @@ static void describe_room(struct rule_context *context, struct finding *finding,
               "batch in time, or memory does not grow with it."
             : "The training depends on this batch size, the loader cannot fill "
               "a larger one in time, or memory does not grow with the batch.";
-    rule_evidence(context, finding, "peak_bytes", memory->peak_bytes);
-    rule_evidence(context, finding, "floor_bytes", memory->floor_bytes);
-    rule_evidence(context, finding, "total_bytes", memory->total_bytes);
-    rule_evidence(context, finding, "usable_bytes", memory->usable_bytes);
-    rule_evidence(context, finding, "batch_size", size);
+    rule_evidence(finding, "peak_bytes", memory->peak_bytes);
+    rule_evidence(finding, "floor_bytes", memory->floor_bytes);
+    rule_evidence(finding, "total_bytes", memory->total_bytes);
+    rule_evidence(finding, "usable_bytes", memory->usable_bytes);
+    rule_evidence(finding, "batch_size", size);
     rule_advise(finding,
                 size >= 1
                     ? rule_print(context, "%s, and a learning rate that fits it",
@@ -149,12 +138,15 @@ static void find_room(struct rule_context *context)
         device == NULL ? NULL : memory_of(context, device);
     double most = fmin(waits, step / LARGER), price = most / 2;
 
-    if (memory == NULL || !has_room(memory) || !(price / step >= context->threshold))
+    double batch = memory == NULL ? 0 : memory->peak_bytes - memory->floor_bytes;
+
+    /* Today's batch takes what lies over the floor: twice of that must fit. */
+    if (!(batch > 0) || !(memory->floor_bytes >= 0) ||
+        !(memory->floor_bytes + LARGER * batch <= ROOM_FULL * memory->usable_bytes) ||
+        !(price / step >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "reserved");
 
-    if (finding == NULL)
-        return;
     rule_price_half(context, finding, most,
                     rule_error_of_kernels(context, most, context->train->kernels));
     rule_claim_waits(context, finding, causes, price);
@@ -165,7 +157,7 @@ static void find_room(struct rule_context *context)
         rule_ms(context, waits), device->device, rule_ms(context, step),
         rule_ms(context, price));
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "idle_ms", waits / NS_PER_MS);
+    rule_evidence(finding, "idle_ms", waits / NS_PER_MS);
     describe_room(context, finding, memory);
 }
 
@@ -179,8 +171,6 @@ static void find_shared(struct rule_context *context)
         return;
     struct finding *finding = rule_add_risk(context, NULL, "host", FINDING_HIGH);
 
-    if (finding == NULL)
-        return;
     finding->title = "Shared memory is nearly full: a worker may die of a bus error";
     finding->formula =
         rule_print(context, "%s MiB of %s MiB in /dev/shm = %.0f %%",
@@ -190,22 +180,20 @@ static void find_shared(struct rule_context *context)
         context, "Workers hand their batches over in /dev/shm, where %s MiB are left",
         rule_digits(context, (host->shared_bytes - host->shared_used_bytes) / MIB));
     finding->wrong_if = "Something else fills it, and will not grow.";
-    rule_evidence(context, finding, "used_bytes", host->shared_used_bytes);
-    rule_evidence(context, finding, "limit_bytes", host->shared_bytes);
-    rule_evidence(context, finding, "workers",
-                  rule_number(context, FACT_DATALOADER_WORKERS));
-    rule_evidence(context, finding, "prefetch_factor",
+    rule_evidence(finding, "used_bytes", host->shared_used_bytes);
+    rule_evidence(finding, "limit_bytes", host->shared_bytes);
+    rule_evidence(finding, "workers", rule_number(context, FACT_DATALOADER_WORKERS));
+    rule_evidence(finding, "prefetch_factor",
                   rule_number(context, FACT_DATALOADER_PREFETCH));
     rule_advise(finding, "A container's is 64 MiB unless asked: `docker run "
                          "--shm-size=8g`, or `--ipc=host`; in Kubernetes an `emptyDir` "
                          "with `medium: Memory` at /dev/shm");
     const char *ahead = setting_text(context, SETTING_PREFETCH, "1");
 
-    rule_advise(finding,
-                rule_print(context,
-                           "Fewer workers%s%s: each batch ahead lies there until it is "
-                           "used",
-                           ahead[0] == '\0' ? "" : ", or ", ahead));
+    rule_advise_print(context, finding,
+                      "Fewer workers%s%s: each batch ahead lies there until it is "
+                      "used",
+                      ahead[0] == '\0' ? "" : ", or ", ahead);
 }
 
 const struct rule rules_room[] = {
@@ -219,7 +207,7 @@ const struct rule rules_room[] = {
       .source = "batches that differ a little need a tenth more or less",
       .owner = OWNER_RISK,
       .trend = true},
-     find_spikes},
+     .find = find_spikes},
     {{.id = "larger-batch",
       .reads =
           "peaks of memory, what stays between steps; NVML: memory that is used; idle "
@@ -230,18 +218,15 @@ const struct rule rules_room[] = {
           "another batch size is a change of the training: not for a few hundredths"),
       .sampled = true,
       .owner = OWNER_DEVICE + 50},
-     find_room},
+     .find = find_room},
     {{.id = "shared-memory",
       .reads = "what is used of /dev/shm; dataloader.workers",
       .formula = "0: a risk",
-      .threshold = 0.80,
-      .unit = "share of /dev/shm",
-      .min = 0,
-      .max = 1,
-      .source = "between two samples of a second a batch of each worker comes on top",
+      SHARE(0.80, "share of /dev/shm",
+            "between two samples of a second a batch of each worker comes on top"),
       .owner = OWNER_RISK,
       .stays = 0.95,
       .trend = true},
-     find_shared},
+     .find = find_shared},
     {.find = NULL},
 };

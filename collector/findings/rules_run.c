@@ -14,9 +14,6 @@ static void find_saving(struct rule_context *context)
     if (!(price / step >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "other");
-
-    if (finding == NULL)
-        return;
     double each = price / cpu->saving_count;
 
     rule_price(context, finding, price, rule_error_of_step(context));
@@ -33,22 +30,11 @@ static void find_saving(struct rule_context *context)
                        ? "each step"
                        : rule_print(context, "%.0f steps", 1 / cpu->saving_count));
     finding->wrong_if = "The run is so unsafe that each of them is needed at once.";
-    rule_evidence(context, finding, "checkpoint_ms", each / NS_PER_MS);
-    rule_evidence(context, finding, "steps_between", 1 / cpu->saving_count);
+    rule_evidence(finding, "checkpoint_ms", each / NS_PER_MS);
+    rule_evidence(finding, "steps_between", 1 / cpu->saving_count);
     setting_advise(context, finding, SETTING_CHECKPOINTS, NULL, "");
-    rule_advise(finding, rule_print(context, "Write beside the training: %s",
-                                    setting_text(context, SETTING_ASYNC_SAVE, NULL)));
-}
-
-/* Steps of the window follow each other without a number that is missing: then what lies
- * between them is known. */
-static bool is_unbroken(const struct rule_context *context)
-{
-    const struct answer_window *window = &context->summary->head.window;
-
-    return window->first_step != NOT_KNOWN && window->last_step != NOT_KNOWN &&
-           (uint64_t)(window->last_step - window->first_step) + 1 ==
-               context->train->count;
+    rule_advise_print(context, finding, "Write beside the training: %s",
+                      setting_text(context, SETTING_ASYNC_SAVE, NULL));
 }
 
 /* Time outside of all steps, and that of steps of which it is told: of whole epochs where
@@ -69,11 +55,17 @@ static struct outside look_outside(const struct rule_context *context)
                             : 0};
     double inside = window.trained_ns + window.validated_ns;
     double run_inside = steps->run_train_ns + steps->run_validation_ns;
+    const struct answer_window *steps_of = &context->summary->head.window;
+    /* No number of a step is missing: then what lies between them is known. */
+    bool unbroken = steps_of->first_step != NOT_KNOWN &&
+                    steps_of->last_step != NOT_KNOWN &&
+                    (uint64_t)(steps_of->last_step - steps_of->first_step) + 1 ==
+                        context->train->count;
 
     if (steps->epochs_train_ns > 0)
         return (struct outside){steps->epochs_outside_ns, steps->epochs_train_ns,
                                 steps->epochs_validation_ns};
-    if (!is_unbroken(context))
+    if (!unbroken)
         window.ns = 0;
     else if (rule_run_has_less(steps->run_outside_ns, run_inside, window.ns, inside))
         window.ns = inside * steps->run_outside_ns / run_inside;
@@ -92,8 +84,6 @@ static void find_outside(struct rule_context *context)
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 
-    if (finding == NULL)
-        return;
     /* It lies outside of training steps: a price, but no part of their time. */
     rule_price_half(context, finding, per_step, 0);
     finding->title = "Much of the run lies between its steps";
@@ -106,9 +96,9 @@ static void find_outside(struct rule_context *context)
         100 * share);
     finding->wrong_if =
         "The job was held there on purpose, as in a notebook or a debugger.";
-    rule_evidence(context, finding, "outside_pct", 100 * share);
-    rule_evidence(context, finding, "outside_ms", outside.ns / NS_PER_MS);
-    rule_evidence(context, finding, "training_ms", outside.trained_ns / NS_PER_MS);
+    rule_evidence(finding, "outside_pct", 100 * share);
+    rule_evidence(finding, "outside_ms", outside.ns / NS_PER_MS);
+    rule_evidence(finding, "training_ms", outside.trained_ns / NS_PER_MS);
     rule_advise_in(
         context, finding,
         "Look at what runs around validation and at the ends of epochs: metrics "
@@ -135,8 +125,6 @@ static void find_moves(struct rule_context *context)
         return;
     struct finding *finding = rule_add(context, NULL, "forward");
 
-    if (finding == NULL)
-        return;
     rule_price_half(context, finding, moved,
                     rule_error_of_recorded(context, moved, cpu->head.recorded_steps));
     rule_takes(finding, moved);
@@ -151,9 +139,9 @@ static void find_moves(struct rule_context *context)
         rule_ms(context, step));
     finding->wrong_if =
         "The model is made of such moves, as embeddings and caches are.";
-    rule_evidence(context, finding, "moved_ms", moved / NS_PER_MS);
-    rule_evidence(context, finding, "calls_per_step", cpu->moved_count);
-    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
+    rule_evidence(finding, "moved_ms", moved / NS_PER_MS);
+    rule_evidence(finding, "calls_per_step", cpu->moved_count);
+    rule_evidence(finding, "step_ms", step / NS_PER_MS);
     rule_advise(finding,
                 "One type and one layout throughout: no `.to()`, `.contiguous()`, "
                 "`.clone()` or `.double()` on the way");
@@ -163,34 +151,32 @@ static void find_moves(struct rule_context *context)
 }
 
 const struct rule rules_run[] = {
-    {{.id = "checkpoints",
-      .reads = "ranges in which Lightning saves a checkpoint, and calls of torch.save",
-      .formula = "time of checkpoints inside of steps / steps",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_STEPS - 15,
-      .records = true,
-      .trend = true,
-      .early = true},
-     find_saving},
+    {{
+         .id = "checkpoints",
+         .reads =
+             "ranges in which Lightning saves a checkpoint, and calls of torch.save",
+         .formula = "time of checkpoints inside of steps / steps",
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .owner = OWNER_STEPS - 15,
+         .records = true,
+         EARLY_TREND,
+     },
+     .find = find_saving},
     {{.id = "outside-steps",
       .reads = "time between steps, in none of them",
       .formula = "time between steps / time of training * step / 2",
-      .threshold = 0.20,
-      .unit = "share of the run's time",
-      .min = 0,
-      .max = 1,
-      .source =
-          "as for validation: what a fifth of the run is spent on, people look at",
+      SHARE(0.20, "share of the run's time",
+            "as for validation: what a fifth of the run is spent on, people look at"),
       .owner = OWNER_STEPS,
       .trend = true,
       .outside = true},
-     find_outside},
+     .find = find_outside},
     {{.id = "moved-data",
       .reads = "ops that only copy, cast or join; phase data; amp.dtype",
       .formula = "(self time of such ops - loading by the trainer) / 2",
       SHARE_OF_STEP(0.03, SMALLEST),
       .sampled = true,
       .owner = OWNER_OPS + 2},
-     find_moves},
+     .find = find_moves},
     {.find = NULL},
 };

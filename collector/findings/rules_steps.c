@@ -33,22 +33,6 @@ static const char *common_cause(const struct steps_answer *steps)
     return best;
 }
 
-static const char *const names[CLAIM_PARTS] = {"data", "forward", "backward",
-                                               "optimizer", "other"};
-
-static const char *name_of(uint32_t part)
-{
-    return names[part < CLAIM_PARTS ? part : PART_OTHER];
-}
-
-static enum claim_part part_of(const char *cause)
-{
-    for (uint32_t i = 0; i < CLAIM_PARTS; i++)
-        if (strcmp(names[i], cause) == 0)
-            return i;
-    return PART_OTHER;
-}
-
 static void advise_unsteady(struct rule_context *context, struct finding *finding,
                             const char *cause)
 {
@@ -77,11 +61,11 @@ static void advise_unsteady(struct rule_context *context, struct finding *findin
         rule_advise(finding, "Look at what runs every n-th step: logging, checkpoints, "
                              "`loss.item()`");
     else
-        rule_advise(finding, rule_print(context,
-                                        "Look at the trace of a slow step; if shapes "
-                                        "change from batch to batch, pad or bucket "
-                                        "them%s%s",
-                                        lengths[0] == '\0' ? "" : ": ", lengths));
+        rule_advise_print(context, finding,
+                          "Look at the trace of a slow step; if shapes "
+                          "change from batch to batch, pad or bucket "
+                          "them%s%s",
+                          lengths[0] == '\0' ? "" : ": ", lengths);
 }
 
 /* Workers bring their batches at once, and then all wait: a wait that is told as the mean
@@ -125,7 +109,9 @@ static bool are_pauses(const struct rule_context *context)
 /* Of what unexplained() prices. */
 static const char *cause_of(const struct rule_context *context)
 {
-    return are_pauses(context) ? name_of(context->summary->rhythm.rare.part)
+    uint32_t part = context->summary->rhythm.rare.part;
+
+    return are_pauses(context) ? rule_parts[part < CLAIM_PARTS ? part : PART_OTHER]
                                : common_cause(&context->summary->steps);
 }
 
@@ -187,14 +173,12 @@ static void describe_unsteady(struct rule_context *context, struct finding *find
         "The long steps do work that is needed, such as saving a checkpoint.";
     finding->worst_step = worst->number;
     finding->first_step = finding->last_step = worst->number;
-    rule_evidence(context, finding, "median_ms", train->p50_ns / NS_PER_MS);
-    rule_evidence(context, finding, "mean_ms", train->mean_ns / NS_PER_MS);
-    rule_evidence(context, finding, "p99_ms", train->p99_ns / NS_PER_MS);
-    rule_evidence(context, finding, "slow_steps", steps->slow_count);
-    rule_evidence(context, finding, "fresh_pages_ms",
-                  rule_fresh_pages_ns(context) / NS_PER_MS);
-    rule_evidence(context, finding, "taken_ms",
-                  rule_taken_by_others(context) / NS_PER_MS);
+    rule_evidence(finding, "median_ms", train->p50_ns / NS_PER_MS);
+    rule_evidence(finding, "mean_ms", train->mean_ns / NS_PER_MS);
+    rule_evidence(finding, "p99_ms", train->p99_ns / NS_PER_MS);
+    rule_evidence(finding, "slow_steps", steps->slow_count);
+    rule_evidence(finding, "fresh_pages_ms", rule_fresh_pages_ns(context) / NS_PER_MS);
+    rule_evidence(finding, "taken_ms", rule_taken_by_others(context) / NS_PER_MS);
     rule_evidence_text(context, finding, "cause", cause);
     advise_unsteady(context, finding, cause);
 }
@@ -228,10 +212,10 @@ static void describe_pauses(struct rule_context *context, struct finding *findin
         context, "%u of %u steps took up to %s longer than the median of %s%s",
         rare->steps, context->summary->rhythm.steps, rule_ms(context, rare->worst_ns),
         rule_ms(context, context->train->p50_ns),
-        part_of(cause) == PART_OTHER ? "" : rule_print(context, ", in %s", cause));
+        rule_part_of(cause) == PART_OTHER ? "" : rule_print(context, ", in %s", cause));
     finding->worst_step = rare->worst_step;
     finding->first_step = finding->last_step = rare->worst_step;
-    rule_evidence(context, finding, "rare_steps", rare->steps);
+    rule_evidence(finding, "rare_steps", rare->steps);
 }
 
 /* What more steps make surer: the mean; beside pauses, which were measured, what else is in
@@ -272,8 +256,6 @@ static void find_sizes(struct rule_context *context, double over)
     struct finding *finding = rule_add_open(context, NULL, "other", FINDING_LOW);
     double other = 100 * rule_other_shapes(context);
 
-    if (finding == NULL)
-        return;
     finding->title = "Some steps take far longer than the others, and batches differ";
     finding->formula = rule_print(
         context, "%s over the median; how much of it is larger batches is not known",
@@ -288,19 +270,18 @@ static void find_sizes(struct rule_context *context, double over)
                         "files that are written.";
     finding->worst_step = worst->number;
     finding->first_step = finding->last_step = worst->number;
-    rule_evidence(context, finding, "other_shapes_pct", other);
-    rule_evidence(context, finding, "median_ms", train->p50_ns / NS_PER_MS);
-    rule_evidence(context, finding, "mean_ms", train->mean_ns / NS_PER_MS);
-    rule_evidence(context, finding, "slow_steps", context->summary->steps.slow_count);
+    rule_evidence(finding, "other_shapes_pct", other);
+    rule_evidence(finding, "median_ms", train->p50_ns / NS_PER_MS);
+    rule_evidence(finding, "mean_ms", train->mean_ns / NS_PER_MS);
+    rule_evidence(finding, "slow_steps", context->summary->steps.slow_count);
     const char *lengths = setting_text(context, SETTING_LENGTHS, NULL);
 
-    rule_advise(
-        finding,
-        rule_print(context,
-                   "Samples that are padded to the longest of their batch: batches of "
-                   "samples alike in length have less padding%s%s",
-                   lengths[0] == '\0' || context->summary->native ? "" : ": ",
-                   context->summary->native ? "" : lengths));
+    rule_advise_print(
+        context, finding,
+        "Samples that are padded to the longest of their batch: batches of "
+        "samples alike in length have less padding%s%s",
+        lengths[0] == '\0' || context->summary->native ? "" : ": ",
+        context->summary->native ? "" : lengths);
     rule_advise(finding, "The trace of a slow step says whether all of it is longer "
                          "than of a usual one, as with a larger batch");
 }
@@ -331,10 +312,8 @@ static void find_unsteady(struct rule_context *context)
     bool phase = strcmp(cause, "unknown") != 0 && strcmp(cause, "gc") != 0;
     struct finding *finding = rule_add(context, NULL, phase ? cause : "other");
 
-    if (finding == NULL)
-        return;
     rule_price(context, finding, price, error_of_unsteady(context, price));
-    enum claim_part part = part_of(cause);
+    enum claim_part part = rule_part_of(cause);
 
     if (pauses && part == PART_DATA)
         rule_claim_apart(finding, part, CLAIM_WAIT, price);
@@ -371,8 +350,6 @@ static void find_validation(struct rule_context *context)
     double per_step = spent / trained * train->mean_ns;
     struct finding *finding = rule_add(context, NULL, "other");
 
-    if (finding == NULL)
-        return;
     /* It lies outside of training steps: a price, but no part of their time. */
     rule_price_half(context, finding, per_step, per_step * error_pct / 100);
     finding->title = "Validation takes much of the run";
@@ -384,15 +361,14 @@ static void find_validation(struct rule_context *context)
         rule_print(context, "%.0f %% of the time%s goes to validation batches",
                    100 * share, of_run ? " of the whole run" : "");
     finding->wrong_if = "Validating this often is what you want.";
-    rule_evidence(context, finding, "share_pct", 100 * share);
-    rule_evidence(context, finding, "validation_batches", (double)validation->count);
-    rule_evidence(context, finding, "batch_ms", validation->mean_ns / NS_PER_MS);
+    rule_evidence(finding, "share_pct", 100 * share);
+    rule_evidence(finding, "validation_batches", (double)validation->count);
+    rule_evidence(finding, "batch_ms", validation->mean_ns / NS_PER_MS);
     const char *setting = setting_text(context, SETTING_VALIDATION, NULL);
 
-    rule_advise(finding,
-                rule_print(context,
-                           "Validate half as often, or on a fixed part of the set%s%s",
-                           setting[0] == '\0' ? "" : ": ", setting));
+    rule_advise_print(context, finding,
+                      "Validate half as often, or on a fixed part of the set%s%s",
+                      setting[0] == '\0' ? "" : ": ", setting);
     rule_advise_in(
         context, finding,
         "Larger batches and `torch.inference_mode()` for validation: it keeps "
@@ -409,18 +385,15 @@ const struct rule rules_steps[] = {
       SHARE_OF_STEP(0.05, TWENTIETH),
       .owner = OWNER_STEPS,
       .trend = true},
-     find_unsteady},
+     .find = find_unsteady},
     {{.id = "validation-share",
       .reads = "time of validation batches",
       .formula = "validation per training step / 2",
-      .threshold = 0.20,
-      .unit = "share of all step time",
-      .min = 0,
-      .max = 1,
-      .source = "what a validation set of the usual fifth costs after every epoch",
+      SHARE(0.20, "share of all step time",
+            "what a validation set of the usual fifth costs after every epoch"),
       .owner = OWNER_STEPS,
       .trend = true,
       .outside = true},
-     find_validation},
+     .find = find_validation},
     {.find = NULL},
 };

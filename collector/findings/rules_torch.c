@@ -125,31 +125,30 @@ static struct finding *price_slow(struct rule_context *context)
                    "all = %s",
                    slow.steps, slow.steps == 1 ? "" : "s",
                    rule_ms(context, compilation_ns(context)), rule_ms(context, price));
-    rule_evidence(context, finding, "slow_steps", slow.steps);
+    rule_evidence(finding, "slow_steps", slow.steps);
     return finding;
 }
 
-/* What was compiled before the window costs its steps nothing; what is not compiled any
- * more does, and nobody knows how much. */
-static struct finding *add_over(struct rule_context *context)
-{
-    struct finding *finding = rule_add_open(context, NULL, "forward", FINDING_LOW);
-
-    if (finding != NULL)
-        finding->formula =
-            rule_print(context, "%.0f of %.0f compilations, none seen in these steps",
-                       rule_number(context, FACT_COMPILE_RECOMPILATIONS),
-                       rule_number(context, FACT_COMPILE_COUNT));
-    return finding;
-}
-
-static void describe_recompilations(struct rule_context *context,
-                                    struct finding *finding)
+/* No claim: it is spent, and no part of the steps to come. What was compiled before the window
+ * costs its steps nothing; what is not compiled any more does, and nobody knows how much. */
+static void find_recompilations(struct rule_context *context)
 {
     double again = rule_number(context, FACT_COMPILE_RECOMPILATIONS);
     double count = rule_number(context, FACT_COMPILE_COUNT);
     double most = rule_number(context, FACT_COMPILE_RECOMPILATIONS_MOST);
 
+    if (!is_compiled_again(context, context->threshold))
+        return;
+    struct finding *finding = price_run(context);
+
+    if (finding == NULL)
+        finding = price_slow(context);
+    if (finding == NULL) {
+        finding = rule_add_open(context, NULL, "forward", FINDING_LOW);
+        finding->formula =
+            rule_print(context, "%.0f of %.0f compilations, none seen in these steps",
+                       again, count);
+    }
     finding->title = "Functions are compiled again and again";
     finding->sentence = rule_print(
         context,
@@ -162,33 +161,16 @@ static void describe_recompilations(struct rule_context *context,
     finding->wrong_if =
         "All shapes were seen by now, before that limit, and no more are "
         "compiled.";
-    rule_evidence(context, finding, "recompilations", again);
-    rule_evidence(context, finding, "recompilations_most", most);
-    rule_evidence(context, finding, "compilations", count);
-    rule_evidence(context, finding, "compile_s",
-                  rule_number(context, FACT_COMPILE_SECONDS));
+    rule_evidence(finding, "recompilations", again);
+    rule_evidence(finding, "recompilations_most", most);
+    rule_evidence(finding, "compilations", count);
+    rule_evidence(finding, "compile_s", rule_number(context, FACT_COMPILE_SECONDS));
     rule_advise(finding, "`TORCH_LOGS=recompiles` names the guard that failed");
     rule_advise(finding, "`torch.compile(model, dynamic=True)`, "
                          "`torch._dynamo.mark_dynamic(batch, 0)`, or batches that are "
                          "padded to few shapes");
     rule_advise(finding, "Numbers that change in each step as tensors, not as Python "
                          "numbers; `drop_last=True` for the last batch");
-}
-
-/* No claim: it is spent, and no part of the steps to come. */
-static void find_recompilations(struct rule_context *context)
-{
-    struct finding *finding;
-
-    if (!is_compiled_again(context, context->threshold))
-        return;
-    finding = price_run(context);
-    if (finding == NULL)
-        finding = price_slow(context);
-    if (finding == NULL)
-        finding = add_over(context);
-    if (finding != NULL)
-        describe_recompilations(context, finding);
 }
 
 /* The device waits for the host's calls and code. */
@@ -204,8 +186,6 @@ static struct finding *add_host_wait(struct rule_context *context)
         return NULL;
     struct finding *finding = rule_add(context, NULL, "forward");
 
-    if (finding == NULL)
-        return NULL;
     rule_price_half(context, finding, waits,
                     rule_error_of_kernels(context, waits, context->train->kernels));
     rule_claim_waits(context, finding, FOR_HOST, waits / 2);
@@ -215,7 +195,7 @@ static struct finding *add_host_wait(struct rule_context *context)
                    rule_ms(context, device->idle_ns[GPU_IDLE_PYTHON]),
                    rule_ms(context, waits / 2));
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(context, finding, "idle_ms", waits / NS_PER_MS);
+    rule_evidence(finding, "idle_ms", waits / NS_PER_MS);
     return finding;
 }
 
@@ -227,7 +207,7 @@ static void describe_breaks(struct rule_context *context, struct finding *findin
         context, "The model runs in pieces: graphs had to end at %.0f place%s, and %s",
         breaks, breaks == 1 ? "" : "s", between);
     finding->wrong_if = "The breaks lie outside of the training step.";
-    rule_evidence(context, finding, "graph_breaks", breaks);
+    rule_evidence(finding, "graph_breaks", breaks);
     rule_advise(finding, "`TORCH_LOGS=graph_breaks` names each place; "
                          "`torch.compile(model, fullgraph=True)` fails at the first");
     rule_advise(finding, "No `print`, `.item()` or `numpy` inside of the model; "
@@ -244,8 +224,6 @@ static void find_host_breaks(struct rule_context *context)
         return;
     struct finding *finding = rule_add_open(context, NULL, "forward", FINDING_LOW);
 
-    if (finding == NULL)
-        return;
     finding->formula = rule_print(context,
                                   "%.0f places; what the pieces lose at their ends is "
                                   "not known",
@@ -289,25 +267,15 @@ static void find_gloo(struct rule_context *context)
         return;
     struct finding *finding = rule_add_open(context, NULL, "other", FINDING_MEDIUM);
 
-    if (finding == NULL)
-        return;
     finding->title = "GPUs communicate through the host: the backend is gloo";
     finding->formula = rule_print(context, "backend gloo with %.0f devices", devices);
     finding->sentence = "Gradients are copied to the host, added there by the CPU, and "
                         "copied back";
     finding->wrong_if = "The group is one of several, for CPU tensors only.";
     rule_evidence_text(context, finding, "backend", "gloo");
-    rule_evidence(context, finding, "devices", devices);
+    rule_evidence(finding, "devices", devices);
     rule_advise(finding, "`torch.distributed.init_process_group(\"nccl\")`, or "
                          "`\"cpu:gloo,cuda:nccl\"` where both are needed");
-}
-
-/* Any job zeroes some tensor: half of the gradients, where their number is known. */
-static bool fills_gradients(const struct rule_context *context)
-{
-    double gradients = rule_number(context, FACT_OPTIMIZER_PARAMETERS);
-
-    return context->summary->cpu.zeroed >= (gradients > 0 ? gradients / 2 : 1);
 }
 
 /* On the CPU it is no loss: gradients that are given back are pages to be made anew. */
@@ -317,14 +285,14 @@ static void find_zero_grad(struct rule_context *context)
     double range = cpu->zero_grad_ns, waits;
     const struct gpu_device *device = rule_waits_for(context, FOR_HOST, &waits);
     double price = range < waits ? range : waits;
+    double gradients = rule_number(context, FACT_OPTIMIZER_PARAMETERS);
 
-    if (device == NULL || !fills_gradients(context) ||
+    /* Any job zeroes some tensor: half of the gradients, where their number is known. */
+    if (device == NULL || !(cpu->zeroed >= (gradients > 0 ? gradients / 2 : 1)) ||
         !(price / context->train->mean_ns >= context->threshold))
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 
-    if (finding == NULL)
-        return;
     rule_price(context, finding, price,
                rule_error_of_recorded(context, price, cpu->head.recorded_steps));
     rule_price_between(finding, price / 2, range);
@@ -344,8 +312,8 @@ static void find_zero_grad(struct rule_context *context)
                    rule_ms(context, range));
     finding->wrong_if = "Something reads gradients that were not computed, and counts "
                         "on zeros.";
-    rule_evidence(context, finding, "zero_grad_ms", range / NS_PER_MS);
-    rule_evidence(context, finding, "idle_ms", waits / NS_PER_MS);
+    rule_evidence(finding, "zero_grad_ms", range / NS_PER_MS);
+    rule_evidence(finding, "idle_ms", waits / NS_PER_MS);
     rule_advise(finding, "`optimizer.zero_grad(set_to_none=True)`, torch's default: "
                          "backward then writes gradients instead of adding them");
 }
@@ -369,12 +337,12 @@ const struct rule rules_torch[] = {
       .owner = OWNER_OPS + 20,
       .stays = 1,
       .trend = true},
-     find_recompilations},
+     .find = find_recompilations},
     {{.id = "graph-breaks",
       .reads = "compile.graph_breaks; idle time of devices by cause",
       HOST_WAIT,
       .owner = OWNER_DEVICE + 10},
-     find_graph_breaks},
+     .find = find_graph_breaks},
     {{.id = "host-graph-breaks",
       .reads = "compile.graph_breaks, where there is no device",
       .formula = "0: not known before they are gone",
@@ -385,12 +353,12 @@ const struct rule rules_torch[] = {
       .source = "each ends a graph that would go on",
       .owner = OWNER_RISK,
       .stays = 1},
-     find_host_breaks},
+     .find = find_host_breaks},
     {{.id = "data-parallel",
       .reads = "distributed.wrapper; idle time of devices by cause",
       HOST_WAIT,
       .owner = OWNER_DEVICE + 11},
-     find_data_parallel},
+     .find = find_data_parallel},
     {{.id = "gloo-on-gpus",
       .reads = "distributed.backend; device.count; GPU work",
       .formula = "0: a risk",
@@ -402,7 +370,7 @@ const struct rule rules_torch[] = {
       .owner = OWNER_RISK,
       .stays = 1,
       .records = true},
-     find_gloo},
+     .find = find_gloo},
     {{.id = "zero-grad",
       .reads =
           "Optimizer.zero_grad, ops that write zeros; idle time of devices by cause",
@@ -410,6 +378,6 @@ const struct rule rules_torch[] = {
       SHARE_OF_STEP(0.03, SMALLEST),
       .owner = OWNER_DEVICE - 2,
       .sampled = true},
-     find_zero_grad},
+     .find = find_zero_grad},
     {.find = NULL},
 };

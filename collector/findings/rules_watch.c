@@ -62,46 +62,36 @@ static void describe(struct rule_context *context, struct finding *finding,
         rule_ms(context, row->mean_ns));
     finding->wrong_if = "It cannot be made cheaper: the price is that of all its work.";
     rule_evidence_text(context, finding, "function", row->name);
-    rule_evidence(context, finding, "per_step_ms", row->per_step_ns / NS_PER_MS);
-    rule_evidence(context, finding, "call_ms", row->mean_ns / NS_PER_MS);
-    rule_evidence(context, finding, "calls_per_step", row->per_step_count);
-    rule_evidence(context, finding, "workers", watched->workers);
-    rule_evidence(context, finding, "step_ms", context->train->mean_ns / NS_PER_MS);
-    rule_evidence(context, finding, "validation_share_pct",
-                  100 * row->validation_share);
-    rule_advise(finding, rule_print(context,
-                                    "Make `%s` cheaper: do once what is the same for "
-                                    "every epoch, and keep the result",
-                                    row->name));
+    rule_evidence(finding, "per_step_ms", row->per_step_ns / NS_PER_MS);
+    rule_evidence(finding, "call_ms", row->mean_ns / NS_PER_MS);
+    rule_evidence(finding, "calls_per_step", row->per_step_count);
+    rule_evidence(finding, "workers", watched->workers);
+    rule_evidence(finding, "step_ms", context->train->mean_ns / NS_PER_MS);
+    rule_evidence(finding, "validation_share_pct", 100 * row->validation_share);
+    rule_advise_print(context, finding,
+                      "Make `%s` cheaper: do once what is the same for "
+                      "every epoch, and keep the result",
+                      row->name);
     if (loader)
-        rule_advise(finding,
-                    rule_print(context,
-                               "More workers share its work, where cores are free: %s",
-                               setting_text(context, SETTING_WORKER_COUNT, "...")));
+        rule_advise_print(context, finding,
+                          "More workers share its work, where cores are free: %s",
+                          setting_text(context, SETTING_WORKER_COUNT, "..."));
     else
-        rule_advise(
-            finding,
-            rule_print(context,
-                       "If it prepares data: leave it to the loader's workers, %s",
-                       setting_text(context, SETTING_WORKERS, "...")));
-}
-
-/* In which phase the trainer calls it nobody tells. Where it loads the batches itself, that
- * is where such functions are, and data-loading may have the same time. */
-static bool may_load(const struct rule_context *context, const struct watched *watched)
-{
-    return rule_number(context, FACT_DATALOADER_WORKERS) == 0 &&
-           context->train->phase_ns[EVENT_PHASE_DATA] >= watched->price;
+        rule_advise_print(context, finding,
+                          "If it prepares data: leave it to the loader's workers, %s",
+                          setting_text(context, SETTING_WORKERS, "..."));
 }
 
 static void tell(struct rule_context *context, const struct watched *watched)
 {
     const struct op_row *row = watched->row;
-    bool loader = watched->workers > 0, data = loader || may_load(context, watched);
+    bool loader = watched->workers > 0;
+    /* In which phase the trainer calls it nobody tells. Where it loads the batches itself,
+     * that is where such functions are, and data-loading may have the same time. */
+    bool data =
+        loader || (rule_number(context, FACT_DATALOADER_WORKERS) == 0 &&
+                   context->train->phase_ns[EVENT_PHASE_DATA] >= watched->price);
     struct finding *finding = rule_add(context, row->name, data ? "data" : "other");
-
-    if (finding == NULL)
-        return;
     double error =
         rule_error_of_step(context) * watched->price / context->train->mean_ns;
 
@@ -150,6 +140,6 @@ const struct rule rules_watch[] = {
       SHARE_OF_STEP(0.02, "who watches a function wants to know of a fiftieth"),
       .owner = OWNER_DATA - 8,
       .records = true},
-     find_watched},
+     .find = find_watched},
     {.find = NULL},
 };

@@ -29,11 +29,10 @@ static void find_slow_worker(struct rule_context *context)
         "is %.0f %%: each of its batches is waited for",
         load->workers, 100 * load->worker_cpu_most, 100 * load->worker_cpu_share);
     finding->wrong_if = "It also does other work, such as a cache for all of them.";
-    rule_evidence(context, finding, "workers", load->workers);
-    rule_evidence(context, finding, "busiest_worker_cpu_pct",
-                  100 * load->worker_cpu_most);
-    rule_evidence(context, finding, "worker_cpu_pct", 100 * load->worker_cpu_share);
-    rule_evidence(context, finding, "step_ms", step / NS_PER_MS);
+    rule_evidence(finding, "workers", load->workers);
+    rule_evidence(finding, "busiest_worker_cpu_pct", 100 * load->worker_cpu_most);
+    rule_evidence(finding, "worker_cpu_pct", 100 * load->worker_cpu_share);
+    rule_evidence(finding, "step_ms", step / NS_PER_MS);
     rule_advise(finding,
                 "Deal the work evenly: in an `IterableDataset`, split shards by "
                 "size over `get_worker_info().id`, not by name");
@@ -62,12 +61,11 @@ static void advise_handover(struct rule_context *context, struct finding *findin
                             double tensors)
 {
     if (tensors > TENSORS_USUAL)
-        rule_advise(finding,
-                    rule_print(context,
-                               "Join the %.0f tensors of a batch to one or two in "
-                               "`collate_fn`: each is asked for, opened and mapped "
-                               "on its own",
-                               tensors));
+        rule_advise_print(context, finding,
+                          "Join the %.0f tensors of a batch to one or two in "
+                          "`collate_fn`: each is asked for, opened and mapped "
+                          "on its own",
+                          tensors);
     rule_advise(finding,
                 "Return tensors from `collate_fn`, not lists, strings or NumPy "
                 "arrays: those are pickled through a pipe; and small ones, such "
@@ -114,31 +112,31 @@ static void find_handover(struct rule_context *context)
     finding->wrong_if =
         "The workers' Python computes all the time and does not answer, or "
         "cores are short: then it is a wait for these.";
-    rule_evidence(context, finding, "taken_over_ms", taken / NS_PER_MS);
-    rule_evidence(context, finding, "no_batch_ready_ms", train->waited_ns / NS_PER_MS);
-    rule_evidence(context, finding, "share_pct", 100 * taken / step);
-    rule_evidence(context, finding, "tensors",
-                  rule_number(context, FACT_DATALOADER_TENSORS));
-    rule_evidence(context, finding, "batch_size",
+    rule_evidence(finding, "taken_over_ms", taken / NS_PER_MS);
+    rule_evidence(finding, "no_batch_ready_ms", train->waited_ns / NS_PER_MS);
+    rule_evidence(finding, "share_pct", 100 * taken / step);
+    rule_evidence(finding, "tensors", rule_number(context, FACT_DATALOADER_TENSORS));
+    rule_evidence(finding, "batch_size",
                   rule_number(context, FACT_DATALOADER_BATCH_SIZE));
     advise_handover(context, finding, tensors);
 }
 
 const struct rule rules_workers[] = {
-    {{.id = "slow-worker",
-      .reads = "phase data; CPU time of each worker",
-      .formula = "step * (1 - mean of the workers / busiest worker), at most data",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_DATA - 5,
-      .trend = true,
-      .early = true},
-     find_slow_worker},
+    {{
+         .id = "slow-worker",
+         .reads = "phase data; CPU time of each worker",
+         .formula = "step * (1 - mean of the workers / busiest worker), at most data",
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .owner = OWNER_DATA - 5,
+         EARLY_TREND,
+     },
+     .find = find_slow_worker},
     {{.id = "batch-handover",
       .reads = "phase data, of it with a batch ready; dataloader.*; idle devices",
       .formula = "0: not known before it is tried",
       SHARE_OF_STEP(0.10, "of what is more than the 1.5 ms that a batch of two tensors "
                           "takes; less than a tenth a small step does not notice"),
       .owner = OWNER_RISK},
-     find_handover},
+     .find = find_handover},
     {.find = NULL},
 };

@@ -243,7 +243,7 @@ void setting_advise(struct rule_context *context, struct finding *finding,
     const char *text = setting_text(context, setting, value);
 
     if (text[0] != '\0')
-        rule_advise(finding, rule_print(context, "%s%s", text, behind));
+        rule_advise_print(context, finding, "%s%s", text, behind);
 }
 
 void setting_advise_compile(struct rule_context *context, struct finding *finding,

@@ -105,7 +105,8 @@ static void meet(struct standing_entry *entry, const struct finding *finding,
 
 /* A lower price is a mixture only while steps of the whole price are among those of the
  * look: what a full window of later steps still costs is its price now. */
-static bool costs_less_now(const struct standing_entry *entry, const struct sight *sight)
+static bool costs_less_now(const struct standing_entry *entry,
+                           const struct sight *sight)
 {
     return sight->level->full && sight->level->first_step > entry->whole_step;
 }

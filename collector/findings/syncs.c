@@ -83,19 +83,14 @@ static double takes(const struct op_row *row)
     return row->mean_ns * row->per_step_count;
 }
 
-/* Whether one waits in the other, as far as times and counts tell. */
-static bool is_in(const struct sync *inner, const struct sync *outer)
-{
-    return outer->kind->calls != NULL &&
-           strcmp(inner->row->name, outer->kind->calls) == 0 &&
-           takes(inner->row) <= takes(outer->row) * ALIKE &&
-           inner->row->per_step_count * ALIKE >= outer->row->per_step_count;
-}
-
+/* None of the others is seen to wait in it, as far as times and counts tell. */
 static bool is_outermost(const struct sync *seen, size_t count, const struct sync *one)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_in(one, &seen[i]))
+        if (seen[i].kind->calls != NULL &&
+            strcmp(one->row->name, seen[i].kind->calls) == 0 &&
+            takes(one->row) <= takes(seen[i].row) * ALIKE &&
+            one->row->per_step_count * ALIKE >= seen[i].row->per_step_count)
             return false;
     return true;
 }
@@ -118,46 +113,13 @@ static const struct sync *dearest(const struct sync *seen, size_t count, bool wi
     return first;
 }
 
-/* What is written in the code, where that explains at least half of the calls that wait. */
-static const struct sync *first_of(const struct sync *seen, size_t count)
-{
-    double inner_ns, outer_ns;
-    const struct sync *inner = dearest(seen, count, true, &inner_ns);
-    const struct sync *outer = dearest(seen, count, false, &outer_ns);
-
-    return outer == NULL || (inner != NULL && outer_ns < takes(inner->row) / 2) ? inner
-                                                                                : outer;
-}
-
 /* "aten::item (`.item()`) waits 3 times a step" */
-static const char *waits(struct rule_context *context, const struct sync *sync)
+static const char *waits_text(struct rule_context *context, const struct sync *sync)
 {
     return rule_print(
         context, "%s%s waits %s a step", sync->row->name,
         context->summary->native ? "" : rule_print(context, " (%s)", sync->kind->code),
         rule_times(context, sync->row->per_step_count));
-}
-
-static void tell(struct rule_context *context, struct finding *finding,
-                 const struct sync *first)
-{
-    rule_evidence_text(context, finding, "op", first->row->name);
-    rule_evidence(context, finding, "op_calls_per_step", first->row->per_step_count);
-    finding->sentence =
-        rule_print(context, "%s; %s%s", finding->sentence, waits(context, first),
-                   rule_caller(context, finding, first->row));
-    if (first->kind->instead != NULL)
-        rule_advise(finding, first->kind->instead);
-}
-
-/* Another one, which stands beside it. */
-static void tell_also(struct rule_context *context, struct finding *finding,
-                      const struct sync *first, const struct sync *also)
-{
-    finding->sentence =
-        rule_print(context, "%s; %s", finding->sentence, waits(context, also));
-    if (also->kind->instead != NULL && also->kind->instead != first->kind->instead)
-        rule_advise(finding, also->kind->instead);
 }
 
 /* Calls of the runtime that wait, per step; NaN where none is seen. */
@@ -190,7 +152,6 @@ void syncs_name(struct rule_context *context, struct finding *finding)
     const struct ops_answer *cpu = &context->summary->cpu;
     struct sync seen[sizeof(kinds) / sizeof(kinds[0])] = {{NULL, NULL}};
     double waits = waiting_calls(cpu);
-    const struct sync *first;
     size_t count = 0;
 
     for (uint32_t i = 0; i < cpu->judged_count && count < sizeof(seen) / sizeof(*seen);
@@ -204,12 +165,31 @@ void syncs_name(struct rule_context *context, struct finding *finding)
         rule_pin(context, finding, sync.row->name);
         seen[count++] = sync;
     }
-    first = first_of(seen, count);
+    double inner_ns, outer_ns;
+    const struct sync *inner = dearest(seen, count, true, &inner_ns);
+    const struct sync *outer = dearest(seen, count, false, &outer_ns);
+    /* What is written in the code, where that explains at least half of the calls that
+     * wait. */
+    bool within = outer == NULL || (inner != NULL && outer_ns < takes(inner->row) / 2);
+    const struct sync *first = within ? inner : outer;
+
     if (first == NULL)
         return;
-    tell(context, finding, first);
-    for (size_t i = 0; i < count; i++)
-        if (&seen[i] != first && seen[i].kind->within == first->kind->within &&
-            is_outermost(seen, count, &seen[i]))
-            tell_also(context, finding, first, &seen[i]);
+    rule_evidence_text(context, finding, "op", first->row->name);
+    rule_evidence(finding, "op_calls_per_step", first->row->per_step_count);
+    finding->sentence =
+        rule_print(context, "%s; %s%s", finding->sentence, waits_text(context, first),
+                   rule_caller(context, finding, first->row));
+    if (first->kind->instead != NULL)
+        rule_advise(finding, first->kind->instead);
+    for (size_t i = 0; i < count; i++) {
+        if (&seen[i] == first || seen[i].kind->within != within ||
+            !is_outermost(seen, count, &seen[i]))
+            continue;
+        finding->sentence = rule_print(context, "%s; %s", finding->sentence,
+                                       waits_text(context, &seen[i]));
+        if (seen[i].kind->instead != NULL &&
+            seen[i].kind->instead != first->kind->instead)
+            rule_advise(finding, seen[i].kind->instead);
+    }
 }

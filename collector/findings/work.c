@@ -92,8 +92,8 @@ struct work_alone work_alone(const struct rule_context *context, enum gpu_use us
 static void show_share(struct rule_context *context, struct finding *finding,
                        double share)
 {
-    rule_evidence(context, finding, "replayed_steps", context->summary->replay.steps);
-    rule_evidence(context, finding, "waited_for_pct", 100 * share);
+    rule_evidence(finding, "replayed_steps", context->summary->replay.steps);
+    rule_evidence(finding, "waited_for_pct", 100 * share);
 }
 
 const char *work_alone_share(struct rule_context *context, struct finding *finding,
@@ -106,12 +106,14 @@ const char *work_alone_share(struct rule_context *context, struct finding *findi
                       100 * alone->share);
 }
 
-bool work_is_waited_for(const struct rule_context *context,
-                        const struct gpu_device *device)
+const struct gpu_device *rule_busiest(const struct rule_context *context)
 {
-    double less = SOME_LESS * device->use_ns[GPU_COMPUTE];
+    const struct gpu_device *device = rule_device(context);
+    double less = device == NULL ? 0 : SOME_LESS * device->use_ns[GPU_COMPUTE];
 
-    return share_of_compute(context, less, false).of >= BUSY_NEEDED;
+    return device != NULL && share_of_compute(context, less, false).of >= BUSY_NEEDED
+               ? device
+               : NULL;
 }
 
 /* The steps tell how long the work lasts, those of them that were replayed what it gains. */
@@ -161,7 +163,7 @@ struct finding *work_find(struct rule_context *context, const char *subject,
     if (share.replayed)
         show_share(context, finding, share.of);
     else if (work->use == GPU_COMPUTE)
-        rule_evidence(context, finding, "busy_pct", 100 * share.of);
+        rule_evidence(finding, "busy_pct", 100 * share.of);
     return finding;
 }
 
@@ -183,8 +185,8 @@ const char *work_formula(struct rule_context *context, const struct finding *fin
                       what, 100 * share.of, gained);
 }
 
-struct finding *work_find_family(struct rule_context *context, enum kernel_family family,
-                                 bool fewer)
+struct finding *work_find_family(struct rule_context *context,
+                                 enum kernel_family family, bool fewer)
 {
     const struct ops_answer *cuda = &context->summary->cuda;
     double time = cuda->family_ns[family];
@@ -200,8 +202,8 @@ struct finding *work_find_family(struct rule_context *context, enum kernel_famil
         rule_print(context, "%s of such kernels / 2", rule_ms(context, time)), &work);
     rule_evidence_text(context, finding, "device", rule_device(context)->device);
     rule_evidence_text(context, finding, "name", rule_device(context)->name);
-    rule_evidence(context, finding, "kernels_ms", time / NS_PER_MS);
-    rule_evidence(context, finding, "kernels_per_step", cuda->family_count[family]);
+    rule_evidence(finding, "kernels_ms", time / NS_PER_MS);
+    rule_evidence(finding, "kernels_per_step", cuda->family_count[family]);
     for (uint32_t i = 0; i < cuda->judged_count; i++)
         if (cuda->rows[i].family == family)
             rule_pin(context, finding, cuda->rows[i].name);

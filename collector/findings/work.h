@@ -18,7 +18,7 @@
 #include "findings/rules.h"
 
 /* For the rules' formulas. */
-#define WAITED_ELSE_BUSY     "share that steps wait for; not known: that it is busy"
+#define WAITED_ELSE_BUSY "share that steps wait for; not known: that it is busy"
 #define WAITED_AT_LEAST_BUSY                                                           \
     "share that steps wait for, where it is busy for half of them at least that"
 #define WAITED_ELSE_ALL "share that steps wait for; not known: all"
@@ -49,8 +49,8 @@ const char *work_formula(struct rule_context *context, const struct finding *fin
 
 /* All of it for kernels of one family, half of whose time can be saved, by `fewer` of them
  * or by faster ones. */
-struct finding *work_find_family(struct rule_context *context, enum kernel_family family,
-                                 bool fewer);
+struct finding *work_find_family(struct rule_context *context,
+                                 enum kernel_family family, bool fewer);
 
 /* How long the rank's device does nothing but copy, or communicate, and what part of that
  * steps wait for; all of it where no replayed step tells. 0 and 1 without a device. */
@@ -65,10 +65,5 @@ struct work_alone work_alone(const struct rule_context *context, enum gpu_use us
  * tells. In the evidence as well. */
 const char *work_alone_share(struct rule_context *context, struct finding *finding,
                              const struct work_alone *alone);
-
-/* Do steps wait for what the device computes, or where nobody knows: is it busy for most of
- * each? */
-bool work_is_waited_for(const struct rule_context *context,
-                        const struct gpu_device *device);
 
 #endif
