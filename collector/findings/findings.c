@@ -16,12 +16,12 @@
 
 /* In the order in which they are documented. */
 static const struct rule *const tables[] = {
-    rules_data,        rules_workers,     rules_steps,         rules_rhythm,
-    rules_run,         rules_ops,         rules_host,          rules_calls,
-    rules_gpu,         rules_device,      rules_communication, rules_kernels,
-    rules_needless,    rules_queue,       rules_hardware,      rules_memory,
-    rules_room,        rules_torch,       rules_ranks,         rules_watch,
-    rules_between_ops, rules_interpreter, rules_between_steps, rules_rest};
+    rules_data,        rules_workers,      rules_steps,    rules_rhythm,
+    rules_run,         rules_ops,          rules_host,     rules_calls,
+    rules_gpu,         rules_copies,       rules_device,   rules_communication,
+    rules_kernels,     rules_needless,     rules_hardware, rules_memory,
+    rules_room,        rules_torch,        rules_ranks,    rules_watch,
+    rules_between_ops, rules_between_steps};
 
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 

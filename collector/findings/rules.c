@@ -177,16 +177,30 @@ void rule_price(struct rule_context *context, struct finding *finding, double ns
     finding->severity = rule_severity(finding->share);
 }
 
-void rule_takes(struct finding *finding, double ns)
-{
-    finding->takes_ns = ns;
-}
-
 void rule_price_half(struct rule_context *context, struct finding *finding,
                      double whole_ns, double error_ns)
 {
     rule_price(context, finding, whole_ns / 2, error_ns / 2);
     rule_price_between(finding, whole_ns / 4, whole_ns * 3 / 4);
+}
+
+struct finding *rule_add_price(struct rule_context *context, const char *subject,
+                               const char *colour, double ns, double error_ns)
+{
+    struct finding *finding = rule_add(context, subject, colour);
+
+    rule_price(context, finding, ns, error_ns);
+    return finding;
+}
+
+struct finding *rule_add_price_half(struct rule_context *context, const char *subject,
+                                    const char *colour, double whole_ns,
+                                    double error_ns)
+{
+    struct finding *finding = rule_add(context, subject, colour);
+
+    rule_price_half(context, finding, whole_ns, error_ns);
+    return finding;
 }
 
 struct finding *rule_add_risk(struct rule_context *context, const char *subject,
@@ -305,6 +319,11 @@ double rule_error_of_kernels(const struct rule_context *context, double ns,
                  rare_computing(context->train));
 }
 
+bool rule_reaches(const struct rule_context *context, double ns)
+{
+    return ns / context->train->mean_ns >= context->threshold;
+}
+
 double rule_least(const struct rule_context *context, double ns, double error_ns)
 {
     return context->by_price || isnan(error_ns) ? ns : ns - error_ns;
@@ -360,6 +379,11 @@ void rule_evidence(struct finding *finding, const char *key, double number)
         return;
     finding->evidence[finding->evidence_count++] =
         (struct finding_evidence){.key = key, .number = number};
+}
+
+void rule_evidence_ms(struct finding *finding, const char *key, double ns)
+{
+    rule_evidence(finding, key, ns / NS_PER_MS);
 }
 
 void rule_evidence_text(struct rule_context *context, struct finding *finding,

@@ -17,8 +17,33 @@
     .threshold = (share), .unit = of, .min = 0, .max = 1, .source = (why)
 #define SHARE_OF_STEP(share, why) SHARE(share, "share of the step", why)
 
-/* Of a trend of which a few steps may be sure. */
-#define EARLY_TREND .trend = true, .early = true
+/* Of a rule's row: what struct finding_rule says of it. */
+enum rule_flags {
+    RULE_TREND = 1,
+    RULE_EARLY_TREND = 3,
+    RULE_SAMPLED = 4,
+    RULE_RECORDS = 8,
+    RULE_LEFT_OF_OTHER = 16,
+    RULE_OUTSIDE = 32,
+};
+
+/* A row: its id, what finds it, its place among the owners, what else is to be known of it,
+ * what it reads, how its price comes about, and its threshold. */
+#define RULE(name, finds, place, flags, numbers, price, ...)                           \
+    {                                                                                  \
+        .told = {.id = (name),                                                         \
+                 .owner = (place),                                                     \
+                 .trend = ((flags)&RULE_TREND) != 0,                                   \
+                 .early = ((flags)&RULE_EARLY_TREND) == RULE_EARLY_TREND,              \
+                 .sampled = ((flags)&RULE_SAMPLED) != 0,                               \
+                 .records = ((flags)&RULE_RECORDS) != 0,                               \
+                 .left_of_other = ((flags)&RULE_LEFT_OF_OTHER) != 0,                   \
+                 .outside = ((flags)&RULE_OUTSIDE) != 0,                               \
+                 .reads = numbers,                                                     \
+                 .formula = price,                                                     \
+                 __VA_ARGS__},                                                         \
+        .find = (finds)                                                                \
+    }
 
 /* Steps whose ops are known; of fewer another stretch may look otherwise. */
 #define STEPS_KNOWN 10u
@@ -75,11 +100,10 @@ struct rule {
 };
 
 extern const struct rule rules_between_ops[], rules_between_steps[], rules_calls[],
-    rules_communication[], rules_data[], rules_device[], rules_gpu[], rules_hardware[],
-    rules_host[], rules_interpreter[], rules_kernels[], rules_memory[],
-    rules_needless[], rules_ops[], rules_queue[], rules_ranks[], rules_rest[],
-    rules_rhythm[], rules_room[], rules_run[], rules_steps[], rules_torch[],
-    rules_watch[], rules_workers[];
+    rules_communication[], rules_copies[], rules_data[], rules_device[], rules_gpu[],
+    rules_hardware[], rules_host[], rules_kernels[], rules_memory[], rules_needless[],
+    rules_ops[], rules_ranks[], rules_rhythm[], rules_room[], rules_run[],
+    rules_steps[], rules_torch[], rules_watch[], rules_workers[];
 
 /* The owners' order: first what is explained best, last what is only seen to vary.
  * Between them there is room. */
@@ -223,6 +247,13 @@ bool rule_is_loader_rhythm(const struct rule_context *context);
 struct finding *rule_add(struct rule_context *context, const char *subject,
                          const char *colour);
 
+/* The same with its price: rule_price(), rule_price_half(). */
+struct finding *rule_add_price(struct rule_context *context, const char *subject,
+                               const char *colour, double ns, double error_ns);
+struct finding *rule_add_price_half(struct rule_context *context, const char *subject,
+                                    const char *colour, double whole_ns,
+                                    double error_ns);
+
 /* One that costs no time yet; and one that does, and nobody knows how much. */
 struct finding *rule_add_risk(struct rule_context *context, const char *subject,
                               const char *colour, enum finding_severity severity);
@@ -240,9 +271,6 @@ void rule_price(struct rule_context *context, struct finding *finding, double ns
 /* Half of `whole_ns`, for want of knowing better: from a quarter to three quarters. */
 void rule_price_half(struct rule_context *context, struct finding *finding,
                      double whole_ns, double error_ns);
-
-/* What its evidence takes, per step: no fix gives back more, whatever the price says. */
-void rule_takes(struct finding *finding, double ns);
 
 /* After the price: what the guess in its formula makes of the interval, beside the steps'
  * own spread. */
@@ -273,6 +301,9 @@ double rule_error_of_kernels(const struct rule_context *context, double ns,
 /* Is `run_part` less of the run's `run_rest` than `part` is of the window's `rest`? What
  * comes once in an epoch is. False where the run is not known. */
 bool rule_run_has_less(double run_part, double run_rest, double part, double rest);
+
+/* So much per step is the rule's threshold of it or more. */
+bool rule_reaches(const struct rule_context *context, double ns);
 
 /* What counts against the threshold: to appear, a price that scatters must cost it at the
  * lower end of its interval; to stay, the price itself is enough. `error_ns` may be NaN. */
@@ -316,6 +347,7 @@ void rule_claim_waits(struct rule_context *context, struct finding *finding,
                       uint32_t causes, double ns);
 
 void rule_evidence(struct finding *finding, const char *key, double number);
+void rule_evidence_ms(struct finding *finding, const char *key, double ns);
 void rule_evidence_text(struct rule_context *context, struct finding *finding,
                         const char *key, const char *text);
 void rule_advise(struct finding *finding, const char *advice);
@@ -337,6 +369,40 @@ void rule_advise_in(const struct rule_context *context, struct finding *finding,
 /* Where torch.compile has compiled something, the second: what it lacks there. */
 void rule_advise_compile(struct rule_context *context, struct finding *finding,
                          const char *eager, const char *compiled);
+
+/* ---- what a device is (hardware.c) */
+
+/* Bytes a second, each way, without the headers of packets; NaN unknown. */
+double link_bytes_per_s(const struct hardware_row *row);
+
+/* The same of a device, by what its driver tells; NaN unknown. */
+double link_of_device(const struct rule_context *context,
+                      const struct gpu_device *device);
+
+/* False also where nothing tells. */
+bool generation_has_tensor_cores(const struct rule_context *context,
+                                 const struct gpu_device *device);
+bool generation_has_bfloat16(const struct rule_context *context,
+                             const struct gpu_device *device);
+
+/* One of AMD's: its matrix cores take float32 too, at half the rate of bfloat16 or less. */
+bool generation_is_cdna(const struct rule_context *context,
+                        const struct gpu_device *device);
+
+/* ---- what names an idle device's cause (rules_copies.c, syncs.c) */
+
+/* Into the finding's sentence and evidence, and the advice for such copies; where nothing
+ * tells, that for batches. `by_host`: only copies that a host may wait for, and of pageable
+ * memory first. */
+void copies_tell(struct rule_context *context, struct finding *finding,
+                 const struct gpu_device *device, bool by_host);
+
+/* Names the copying op or call that takes the host most of what a device waits meanwhile. */
+void copies_name(struct rule_context *context, struct finding *finding);
+
+/* Names those that stand high enough to be listed, the dearest with how often it waits and
+ * its caller; and what to write instead. */
+void syncs_name(struct rule_context *context, struct finding *finding);
 
 /* ns as people read it: "631 us", "14.3 ms", "1.32 s". */
 const char *rule_ms(struct rule_context *context, double ns);

@@ -1,5 +1,5 @@
-/* Rules over a training thread that is in no op: asleep of its own will, or at work on
- * other code (query/between_ops.h). */
+/* Rules over a training thread that is in no op: asleep of its own will, at work on other code
+ * (query/between_ops.h), or kept from Python's lock by another thread. */
 #include <math.h>
 #include <string.h>
 
@@ -168,7 +168,7 @@ static void describe(struct rule_context *context, struct finding *finding,
         : context->summary->ranks.row_count > 1
             ? "The ranks exchange something there, and none of them is late."
             : "Somebody else's result is really needed there, and no sooner.";
-    rule_evidence(finding, "asleep_ms", part->ns / NS_PER_MS);
+    rule_evidence_ms(finding, "asleep_ms", part->ns);
     rule_evidence_text(context, finding, "part", name);
     rule_evidence(finding, "looks", context->summary->between_ops.looks);
     rule_evidence_text(context, finding, "kernel_function", part->place);
@@ -187,7 +187,7 @@ static void find_in(struct rule_context *context, enum event_phase phase,
     double least = rule_least(context, part.ns, part.error_ns);
     bool forward = phase == EVENT_PHASE_FORWARD;
 
-    if (!(least / context->train->mean_ns >= context->threshold))
+    if (!rule_reaches(context, least))
         return;
     bool outside = forward && 2 * part.before_ns > part.ns;
     struct finding *finding = rule_add(context, name, outside ? "other" : name);
@@ -269,14 +269,14 @@ static void find_other_code(struct rule_context *context)
     double price = code.price, step = context->train->mean_ns;
 
     if (!tells_other_code(context) ||
-        !(rule_least(context, price, code.error) / step >= context->threshold))
+        !rule_reaches(context, rule_least(context, price, code.error)))
         return;
     const char *loop = setting_text(context, SETTING_LOOP, NULL);
     const char *name = forward_name(price, code.before);
     bool outside = 2 * code.before > price;
-    struct finding *finding = rule_add(context, NULL, outside ? "other" : "forward");
+    struct finding *finding =
+        rule_add_price(context, NULL, outside ? "other" : "forward", price, code.error);
 
-    rule_price(context, finding, price, code.error);
     claim_forward(finding, CLAIM_PYTHON, price, code.before);
     finding->title = outside ? "Code that is no op takes time before the forward pass"
                              : "Code that is no op takes much of forward";
@@ -295,7 +295,7 @@ static void find_other_code(struct rule_context *context)
         "libraries",
         rule_ms(context, price), name, loop, loop[0] == '\0' ? "" : ", ");
     finding->wrong_if = "The work is the model's own, and no library does it faster.";
-    rule_evidence(finding, "other_code_ms", price / NS_PER_MS);
+    rule_evidence_ms(finding, "other_code_ms", price);
     rule_evidence_text(context, finding, "part", name);
     rule_evidence(finding, "looks", context->summary->between_ops.looks);
     rule_advise(finding,
@@ -306,23 +306,70 @@ static void find_other_code(struct rule_context *context)
                 "of a `DataLoader`, or once before the training");
 }
 
+static void find_lock(struct rule_context *context)
+{
+    struct looks_lock lock = looks_lock(context);
+    static const char *const keys[EVENT_PHASES + 1] = {
+        "data_ms", "forward_ms", "backward_ms", "optimizer_ms", "other_ms"};
+    const struct between_ops *between = &context->summary->between_ops;
+    double step = context->train->mean_ns;
+
+    if (!rule_reaches(context, rule_least(context, lock.sum_ns, lock.error_ns)))
+        return;
+    struct finding *finding =
+        rule_add_price(context, NULL, "other", lock.sum_ns, lock.error_ns);
+
+    rule_claim(finding, PART_DATA, CLAIM_WAIT, lock.ns[EVENT_PHASE_DATA]);
+    rule_claim(finding, PART_FORWARD, CLAIM_PYTHON, lock.ns[EVENT_PHASE_FORWARD]);
+    rule_claim(finding, PART_BACKWARD, CLAIM_PYTHON, lock.ns[EVENT_PHASE_BACKWARD]);
+    rule_claim(finding, PART_OPTIMIZER, CLAIM_PYTHON, lock.ns[EVENT_PHASE_OPTIMIZER]);
+    rule_claim(finding, PART_OTHER, CLAIM_PYTHON, lock.ns[EVENT_PHASES]);
+    finding->title = "Another thread keeps Python's lock (the GIL) from the training";
+    finding->formula = rule_print(
+        context, "%.3g %% of the looks, waiting while another thread ran * %s = %s",
+        100 * lock.sum_ns / step, rule_ms(context, step),
+        rule_ms(context, lock.sum_ns));
+    finding->sentence = rule_print(
+        context,
+        "For %s of each step, in several of its phases, the training thread waits for "
+        "a thread while another one of the process runs; thread %u (`%s`) was seen "
+        "last",
+        rule_ms(context, lock.sum_ns), between->runner, between->runner_name);
+    finding->wrong_if =
+        "The training waits for that thread's results, wherever it does.";
+    for (uint32_t part = 0; part <= EVENT_PHASES; part++)
+        if (lock.ns[part] > 0)
+            rule_evidence_ms(finding, keys[part], lock.ns[part]);
+    rule_evidence(finding, "looks", between->looks);
+    rule_evidence(finding, "thread", between->runner);
+    rule_evidence_text(context, finding, "thread_name", between->runner_name);
+    if (context->summary->head.live && context->summary->head.pid != 0)
+        rule_advise_print(context, finding,
+                          "`py-spy dump --pid %u` names the lines of all threads: "
+                          "look for the one that computes in Python",
+                          context->summary->head.pid);
+    rule_advise(finding,
+                "Do its work in a process (`multiprocessing`, the workers of a "
+                "`DataLoader`), or before the training");
+    rule_advise(finding,
+                "`sys.setswitchinterval(0.0005)`: a thread that computes gives "
+                "the lock back after 0.5 ms instead of 5 ms");
+}
+
 const struct rule rules_between_ops[] = {
-    {{.id = "thread-asleep",
-      .reads = "state of the training thread (/proc/PID/task/TID/stat), its open ops",
-      .formula = "share of looks in which it is off the CPU, no op open * step",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_OPS - 10,
-      EARLY_TREND,
-      .sampled = true},
-     .find = find_asleep},
-    {{.id = "other-code",
-      .reads = "open ops of the training thread in forward; small ops; validation",
-      .formula = "share of looks with no op open, awake * step - calling ops - what is "
-                 "told elsewhere",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_OPS - 5,
-      EARLY_TREND,
-      .sampled = true},
-     .find = find_other_code},
+    RULE("thread-asleep", find_asleep, OWNER_OPS - 10, RULE_EARLY_TREND | RULE_SAMPLED,
+         "state of the training thread (/proc/PID/task/TID/stat), its open ops",
+         "share of looks in which it is off the CPU, no op open * step",
+         SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("other-code", find_other_code, OWNER_OPS - 5, RULE_EARLY_TREND | RULE_SAMPLED,
+         "open ops of the training thread in forward; small ops; validation",
+         "share of looks with no op open, awake * step - calling ops - what is "
+         "told elsewhere",
+         SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("interpreter-lock", find_lock, OWNER_OPS - 20, RULE_EARLY_TREND | RULE_SAMPLED,
+         "states of the job's threads (/proc/PID/task/TID/stat), open ops",
+         "share of looks in which the training thread waits for a thread, no op "
+         "open, and another one runs; in two phases at least * step",
+         SHARE_OF_STEP(0.03, SMALLEST)),
     {.find = NULL},
 };

@@ -1,5 +1,6 @@
-/* Code between a step's phases: the place is known, and what other rules tell of it. It is
- * looked at after them. */
+/* Rules over what the others leave, looked at after them: code between a step's phases, of
+ * which the place is known and what other rules tell; and time in which a device idles for
+ * reasons that are not known, or each too small for a finding. */
 #include <math.h>
 #include <string.h>
 
@@ -228,11 +229,11 @@ static void find_between(struct rule_context *context)
 
     /* Beside a device this is where the host waits for it. */
     if (rule_has_device(context) || !is_looked_at(context, place) ||
-        !((most - needed) / train->mean_ns >= context->threshold))
+        !rule_reaches(context, most - needed))
         return;
-    struct finding *finding = rule_add(context, NULL, "other");
+    struct finding *finding =
+        rule_add_price(context, NULL, "other", other, left.error_ns);
 
-    rule_price(context, finding, other, left.error_ns);
     rule_price_between(finding, fmax(other - needed, 0), other);
     rule_claim_apart(finding, PART_OTHER, CLAIM_PYTHON, other);
     double told = here + (pauses ? 0 : fmax(train->other_ns - here - other, 0));
@@ -253,27 +254,159 @@ static void find_between(struct rule_context *context)
         "%s of each step are neither data, forward, backward nor optimizer: %s",
         rule_ms(context, other), code);
     finding->wrong_if = "The loop does work there that belongs to the model.";
-    rule_evidence(finding, "other_ms", other / NS_PER_MS);
-    rule_evidence(finding, "median_other_ms", most / NS_PER_MS);
-    rule_evidence(finding, "mean_other_ms", train->other_ns / NS_PER_MS);
-    rule_evidence(finding, "before_forward_ms",
-                  rhythm->median_before_forward_ns / NS_PER_MS);
-    rule_evidence(finding, "before_update_ms",
-                  rhythm->median_before_update_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "other_ms", other);
+    rule_evidence_ms(finding, "median_other_ms", most);
+    rule_evidence_ms(finding, "mean_other_ms", train->other_ns);
+    rule_evidence_ms(finding, "before_forward_ms", rhythm->median_before_forward_ns);
+    rule_evidence_ms(finding, "before_update_ms", rhythm->median_before_update_ns);
     advise_place(context, finding, place);
 }
 
+/* A cause below this is not worth its words. */
+#define TOLD_SHARE 0.01
+
+/* From here on it is no detail. */
+#define MUCH 0.2
+
+/* As a sentence has them behind "6 ms". */
+static const char *const causes[GPU_IDLES] = {
+    [GPU_IDLE_DATA] = "for the next batch",
+    [GPU_IDLE_SYNC] = "after the host waited for it",
+    [GPU_IDLE_LAUNCH] = "for launches",
+    [GPU_IDLE_COPY] = "for calls that copy",
+    [GPU_IDLE_ALLOC] = "for calls that allocate",
+    [GPU_IDLE_SETUP] = "for what is set up once",
+    [GPU_IDLE_COLLECTIVE] = "for other ranks",
+    [GPU_IDLE_PYTHON] = "for Python between the ops",
+    [GPU_IDLE_UNKNOWN] = "for what is not known"};
+
+/* From here on a cause has a rule of its own that says so. */
+#define OWN_SHARE 0.03
+
+/* What is not known, and causes too small for their rules. By the tables alone: what other
+ * findings stand must not make this one come and go. */
+struct rest {
+    double ns[GPU_IDLES], sum_ns;
+};
+
+static struct rest look_at_rest(const struct rule_context *context,
+                                const struct gpu_device *device)
+{
+    struct rest rest = {.sum_ns = 0};
+
+    for (uint32_t cause = 0; device != NULL && cause < GPU_IDLES; cause++) {
+        double idle = device->idle_ns[cause];
+
+        /* Of the moments before kernels half is told. */
+        double own = cause == GPU_IDLE_LAUNCH && rule_waits_for_itself(context)
+                         ? 2 * OWN_SHARE
+                         : OWN_SHARE;
+
+        if (cause != GPU_IDLE_UNKNOWN && idle >= own * context->train->mean_ns)
+            continue;
+        rest.ns[cause] = idle;
+        rest.sum_ns += idle;
+    }
+    return rest;
+}
+
+static const char *cause_of(const struct rule_context *context, uint32_t cause)
+{
+    return cause == GPU_IDLE_PYTHON && context->summary->native
+               ? "for host code between the launches"
+               : causes[cause];
+}
+
+/* "8 ms for what is not known, 3 ms for launches", the longest first. */
+static const char *list_rest(struct rule_context *context, struct rest rest)
+{
+    const char *list = "";
+
+    for (uint32_t n = 0; n < GPU_IDLES; n++) {
+        uint32_t most = 0;
+
+        for (uint32_t cause = 1; cause < GPU_IDLES; cause++)
+            if (rest.ns[cause] > rest.ns[most])
+                most = cause;
+        if (!(rest.ns[most] >= (n == 0 ? 0 : TOLD_SHARE * context->train->mean_ns)))
+            break;
+        list = rule_print(context, "%s%s%s %s", list, n == 0 ? "" : ", ",
+                          rule_ms(context, rest.ns[most]), cause_of(context, most));
+        rest.ns[most] = 0;
+    }
+    return list;
+}
+
+static void advise(struct rule_context *context, struct finding *finding,
+                   const struct gpu_device *device, const struct rest *rest)
+{
+    double unknown = rest->ns[GPU_IDLE_UNKNOWN];
+    const struct hardware_row *row = rule_hardware(context, device);
+
+    if (unknown >= rest->sum_ns / 2 && row != NULL && row->other_bytes > 0)
+        rule_advise(finding, "Another process has memory on it, and while that one "
+                             "computes this job waits: `nvidia-smi` names it");
+    if (unknown >= rest->sum_ns / 2)
+        rule_advise_in(context, finding,
+                       "Its work was launched, and began late: look in the trace of "
+                       "a step for streams that wait for each other "
+                       "(`wait_stream`, `wait_event`)",
+                       "Its work was launched, and began late: look in the trace of "
+                       "a step for streams that wait for each other "
+                       "(`cudaStreamWaitEvent()`)");
+    if (finding->advice_count == 0 ||
+        rest->sum_ns - unknown >= TOLD_SHARE * context->train->mean_ns)
+        rule_advise(finding,
+                    "Each of these is small by itself: the trace of a step shows "
+                    "where it waits; a larger batch makes all of them rarer");
+}
+
+static void find_rest(struct rule_context *context)
+{
+    const struct gpu_device *device = rule_device(context);
+    struct rest rest = look_at_rest(context, device);
+    double step = context->train->mean_ns, share = rest.sum_ns / step;
+
+    if (device == NULL || !(share >= context->threshold))
+        return;
+    struct finding *finding = rule_add_open(
+        context, NULL, "other", share >= MUCH ? FINDING_MEDIUM : FINDING_LOW);
+
+    finding->title = rule_print(context,
+                                rest.ns[GPU_IDLE_UNKNOWN] >= rest.sum_ns / 2
+                                    ? "%s idles, and nothing tells what it waits for"
+                                    : "%s idles for several small reasons",
+                                device->device);
+    finding->formula =
+        rule_print(context,
+                   "%s of %s = %.0f %% of a step; what of it can be given "
+                   "back is not known",
+                   rule_ms(context, rest.sum_ns), rule_ms(context, step), 100 * share);
+    finding->sentence =
+        rule_print(context, "%s idles for %s of a step: %s", device->device,
+                   rule_ms(context, rest.sum_ns), list_rest(context, rest));
+    finding->wrong_if = "Some of its work was not recorded: then it was not idle.";
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence_ms(finding, "idle_ms", rest.sum_ns);
+    rule_evidence_ms(finding, "unknown_ms", rest.ns[GPU_IDLE_UNKNOWN]);
+    rule_evidence_ms(finding, "step_ms", step);
+    advise(context, finding, device, &rest);
+}
+
 const struct rule rules_between_steps[] = {
-    {{.id = "between-steps",
-      .reads = "what is in no phase; what other findings tell of it",
-      .formula =
-          "step - data - forward - backward - optimizer - what other findings tell; "
-          "told from that much more on than 1 ms, or than a "
-          "twentieth of a small step",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_STEPS - 30,
-      .records = true,
-      .left_of_other = true},
-     .find = find_between},
+    RULE("between-steps", find_between, OWNER_STEPS - 30,
+         RULE_RECORDS | RULE_LEFT_OF_OTHER,
+         "what is in no phase; what other findings tell of it",
+         "step - data - forward - backward - optimizer - what other findings tell; "
+         "told from that much more on than 1 ms, or than a "
+         "twentieth of a small step",
+         SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("idle-rest", find_rest, OWNER_RISK + 1, RULE_SAMPLED,
+         "idle time of devices by cause",
+         "0: what of it can be given back is not known",
+         SHARE(0.1,
+               "share of the step, of unknown causes and of known ones that are "
+               "too small for their own findings",
+               "some three times what most single causes may stay below")),
     {.find = NULL},
 };

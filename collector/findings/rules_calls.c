@@ -44,12 +44,12 @@ static void find_slow_launches(struct rule_context *context)
     /* Where the queue is full a launch waits for room in it, and costs nothing. */
     if (row == NULL || device == NULL ||
         (rule_is_far_ahead(device) && rule_waits_for_itself(context)) ||
-        !(price / context->train->mean_ns >= context->threshold))
+        !rule_reaches(context, price))
         return;
-    struct finding *finding = rule_add(context, NULL, "forward");
+    struct finding *finding =
+        rule_add_price(context, NULL, "forward", price,
+                       rule_error_of_kernels(context, price, context->train->kernels));
 
-    rule_price(context, finding, price,
-               rule_error_of_kernels(context, price, context->train->kernels));
     rule_claim_waits(context, finding, causes, price);
     finding->title = "Launches hold the host far longer than a launch takes";
     finding->formula = rule_print(
@@ -67,7 +67,7 @@ static void find_slow_launches(struct rule_context *context)
     rule_evidence(finding, "calls_per_step", calls);
     rule_evidence(finding, "p50_us", row->p50_ns / 1000);
     rule_evidence(finding, "mean_us", row->mean_ns / 1000);
-    rule_evidence(finding, "idle_ms", waits / NS_PER_MS);
+    rule_evidence_ms(finding, "idle_ms", waits);
     rule_advise(finding,
                 "`unset CUDA_LAUNCH_BLOCKING` (and `AMD_SERIALIZE_KERNEL`): with "
                 "it each launch waits for its kernel");
@@ -92,12 +92,12 @@ static void find_calls(struct rule_context *context, const struct call_rule *rul
     const struct gpu_device *device = rule_waits_for(context, rule->causes, &waits);
     double price = spent < waits ? spent : waits;
 
-    if (device == NULL || !(price / context->train->mean_ns >= context->threshold))
+    if (device == NULL || !rule_reaches(context, price))
         return;
-    struct finding *finding = rule_add(context, NULL, "other");
+    struct finding *finding = rule_add_price(
+        context, NULL, "other", price,
+        rule_error_of_recorded(context, price, cpu->head.recorded_steps));
 
-    rule_price(context, finding, price,
-               rule_error_of_recorded(context, price, cpu->head.recorded_steps));
     rule_claim_waits(context, finding, rule->causes, price);
     finding->title = rule->title;
     finding->formula =
@@ -110,8 +110,8 @@ static void find_calls(struct rule_context *context, const struct call_rule *rul
     finding->wrong_if = rule->wrong_if;
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(finding, "calls_per_step", calls);
-    rule_evidence(finding, "calls_ms", spent / NS_PER_MS);
-    rule_evidence(finding, "idle_ms", waits / NS_PER_MS);
+    rule_evidence_ms(finding, "calls_ms", spent);
+    rule_evidence_ms(finding, "idle_ms", waits);
     if (context->summary->native && rule->native != NULL) {
         rule_advise(finding, rule->native);
         return;
@@ -202,7 +202,7 @@ static void describe_asking(struct rule_context *context, struct finding *findin
     finding->wrong_if = "Shapes still change: the allocator keeps what it has once it "
                         "has met them all.";
     rule_evidence_text(context, finding, "device", memory->device);
-    rule_evidence(finding, "driver_ms", memory->driver_lasting_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "driver_ms", memory->driver_lasting_ns);
     rule_evidence(finding, "segments_got", memory->segments_got);
     rule_evidence(finding, "segments_given_back", memory->segments_given_back);
     rule_evidence(finding, "retries", memory->retries);
@@ -231,7 +231,7 @@ static void find_asking(struct rule_context *context)
     bool guess = rule_device(context) == NULL;
     double price = guess ? spent / 2 : spent < waits ? spent : waits;
 
-    if (!(price > 0) || !(price / context->train->mean_ns >= context->threshold))
+    if (!(price > 0) || !rule_reaches(context, price))
         return;
     struct finding *finding = rule_add(context, NULL, "reserved");
     double error = rule_error_of_recorded(context, price, context->train->count);
@@ -252,36 +252,22 @@ static void find_asking(struct rule_context *context)
     describe_asking(context, finding, memory);
 }
 
-#define CALLS_RULE SHARE_OF_STEP(0.03, SMALLEST), .sampled = true
-
 const struct rule rules_calls[] = {
-    {{.id = "slow-launches",
-      .reads =
-          "launching calls; depth of the queue; kernels; idle time of devices by cause",
-      .formula = "min(time of launches - 10 us each, idle for launches and syncs)",
-      CALLS_RULE,
-      .owner = OWNER_DEVICE - 5},
-     .find = find_slow_launches},
-    {{.id = "pinned-allocations",
-      .reads = "calls that pin host memory; idle time of devices by cause",
-      .formula = "min(time in the calls, idle for allocations)",
-      CALLS_RULE,
-      .owner = OWNER_DEVICE - 4},
-     .find = find_pinning},
-    {{.id = "sync-memset",
-      .reads = "calls that set memory; idle time of devices by cause",
-      .formula = "min(time in the calls, idle for launches and syncs)",
-      CALLS_RULE,
-      .owner = OWNER_DEVICE - 3},
-     .find = find_filling},
-    {{.id = "allocator-calls",
-      .reads =
-          "cudaMalloc and cudaFree of torch's allocator in every step; idle time of "
-          "devices by cause",
-      .formula = "min(time in the calls, idle for allocations), else half of the calls",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_DEVICE - 2,
-      .records = true},
-     .find = find_asking},
+    RULE("slow-launches", find_slow_launches, OWNER_DEVICE - 5, RULE_SAMPLED,
+         "launching calls; depth of the queue; kernels; idle time of devices by cause",
+         "min(time of launches - 10 us each, idle for launches and syncs)",
+         SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("pinned-allocations", find_pinning, OWNER_DEVICE - 4, RULE_SAMPLED,
+         "calls that pin host memory; idle time of devices by cause",
+         "min(time in the calls, idle for allocations)", SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("sync-memset", find_filling, OWNER_DEVICE - 3, RULE_SAMPLED,
+         "calls that set memory; idle time of devices by cause",
+         "min(time in the calls, idle for launches and syncs)",
+         SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("allocator-calls", find_asking, OWNER_DEVICE - 2, RULE_RECORDS,
+         "cudaMalloc and cudaFree of torch's allocator in every step; idle time of "
+         "devices by cause",
+         "min(time in the calls, idle for allocations), else half of the calls",
+         SHARE_OF_STEP(0.03, SMALLEST)),
     {.find = NULL},
 };

@@ -60,12 +60,12 @@ static void find_wait(struct rule_context *context)
         add(&exchange, &cpu->rows[i]);
     double waits = exchange.dearest == NULL ? 0 : exposed_ns(&exchange, step);
 
-    if (rule_device(context) != NULL || !(waits / step >= context->threshold))
+    if (rule_device(context) != NULL || !rule_reaches(context, waits))
         return;
-    struct finding *finding = rule_add(context, NULL, "other");
+    struct finding *finding = rule_add_price_half(
+        context, NULL, "other", waits,
+        rule_error_of_recorded(context, waits, cpu->head.recorded_steps));
 
-    rule_price_half(context, finding, waits,
-                    rule_error_of_recorded(context, waits, cpu->head.recorded_steps));
     rule_claim_model(context, finding, CLAIM_PEERS, waits / 2);
     finding->title = "The ranks wait for each other";
     finding->formula = rule_print(
@@ -80,7 +80,7 @@ static void find_wait(struct rule_context *context)
         rule_ms(context, waits), rule_ms(context, step), exchange.dearest->name);
     finding->wrong_if = "The exchange itself takes that long: then the network is the "
                         "limit, not the peers.";
-    rule_evidence(finding, "wait_ms", waits / NS_PER_MS);
+    rule_evidence_ms(finding, "wait_ms", waits);
     rule_evidence(finding, "share_pct", 100 * waits / step);
     rule_evidence_text(context, finding, "op", exchange.dearest->name);
     rule_evidence(finding, "op_calls_per_step", exchange.dearest->per_step_count);
@@ -96,12 +96,9 @@ static void find_wait(struct rule_context *context)
 }
 
 const struct rule rules_communication[] = {
-    {{.id = "communication-wait",
-      .reads = "of jobs on the CPU: ops and ranges of collectives",
-      .formula = "max(time in c10d calls, time of exchanges beside no op) / 2",
-      SHARE_OF_STEP(0.1, "less of it is the exchange itself"),
-      .sampled = true,
-      .owner = OWNER_OPS - 1},
-     .find = find_wait},
+    RULE("communication-wait", find_wait, OWNER_OPS - 1, RULE_SAMPLED,
+         "of jobs on the CPU: ops and ranges of collectives",
+         "max(time in c10d calls, time of exchanges beside no op) / 2",
+         SHARE_OF_STEP(0.1, "less of it is the exchange itself")),
     {.find = NULL},
 };

@@ -321,10 +321,10 @@ static void add_evidence(struct rule_context *context, struct finding *finding,
 {
     double step = context->train->mean_ns;
 
-    rule_evidence(finding, "data_ms", loading->waited / NS_PER_MS);
-    rule_evidence(finding, "step_ms", step / NS_PER_MS);
+    rule_evidence_ms(finding, "data_ms", loading->waited);
+    rule_evidence_ms(finding, "step_ms", step);
     rule_evidence(finding, "share_pct", 100 * loading->waited / step);
-    rule_evidence(finding, "no_batch_ready_ms", context->train->waited_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "no_batch_ready_ms", context->train->waited_ns);
     rule_evidence(finding, "late_pct", 100 * context->train->late_share);
     rule_evidence(finding, "workers", workers);
     rule_evidence(finding, "worker_cpu_pct", 100 * loading_worker_share(context));
@@ -445,7 +445,7 @@ static void find_loading(struct rule_context *context)
     struct loading loading = look_at(context);
     struct price price = price_of(context, &loading);
 
-    if (!(price.least / context->train->mean_ns >= context->threshold))
+    if (!rule_reaches(context, price.least))
         return;
     struct finding *finding = rule_add(context, NULL, "data");
 
@@ -459,21 +459,19 @@ static void find_loading(struct rule_context *context)
     /* The next may be late before the workers are ahead again. */
     if (loading_hides_few_late(context))
         rule_price_between(finding, price.ns / 2, price.ns);
-    rule_takes(finding, loading.waited);
+    finding->takes_ns = loading.waited;
     rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price.ns);
     finding->formula = formula_of(context, &loading, price.most);
     describe(context, finding, &loading);
 }
 
 const struct rule rules_data[] = {
-    {{.id = "data-loading",
-      .reads = "phase data, of it without a ready batch; dataloader.*, cpu.count, its "
-               "quota; "
-               "CPU time of workers; idle devices",
-      .formula = "data - taking batches over - cores that others took - max(0, loading "
-                 "/ workers - compute), at most idle for data",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_DATA},
-     .find = find_loading},
+    RULE("data-loading", find_loading, OWNER_DATA, 0,
+         "phase data, of it without a ready batch; dataloader.*, cpu.count, its "
+         "quota; "
+         "CPU time of workers; idle devices",
+         "data - taking batches over - cores that others took - max(0, loading "
+         "/ workers - compute), at most idle for data",
+         SHARE_OF_STEP(0.03, SMALLEST)),
     {.find = NULL},
 };

@@ -2,8 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "findings/copies.h"
-#include "findings/generation.h"
 #include "findings/settings.h"
 #include "findings/work.h"
 
@@ -155,7 +153,7 @@ static void find_small_grids(struct rule_context *context)
     finding->wrong_if = "The model is as small as that: then a smaller device does.";
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(finding, "multiprocessors", places);
-    rule_evidence(finding, "kernels_ms", cuda->unfilled_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "kernels_ms", cuda->unfilled_ns);
     rule_advise(finding, "A larger batch: the same kernels then have more blocks");
     rule_advise_in(context, finding,
                    "Products of many small matrices as one: `torch.bmm`, "
@@ -186,7 +184,7 @@ static void find_layout(struct rule_context *context)
         rule_count(context, cuda->family_count[KERNEL_LAYOUT], "kernel"),
         cuda->family_count[KERNEL_LAYOUT] < 1.5 ? "s" : "");
     finding->wrong_if = "A layer in between works in the other layout only.";
-    rule_evidence(finding, "kernels_ms", time / NS_PER_MS);
+    rule_evidence_ms(finding, "kernels_ms", time);
     rule_evidence(finding, "kernels_per_step", cuda->family_count[KERNEL_LAYOUT]);
     rule_advise(finding,
                 "`model = model.to(memory_format=torch.channels_last)` and the "
@@ -217,11 +215,11 @@ static struct finding *add_use(struct rule_context *context, enum gpu_use use,
                          rule_ms(context, all)),
         &work);
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(finding, "alone_ms", all / NS_PER_MS);
-    rule_evidence(finding, "overlap_ms",
-                  rule_share(device->overlap_ns, device->span_ns) *
-                      context->train->mean_ns / NS_PER_MS);
-    rule_evidence(finding, "step_ms", context->train->mean_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "alone_ms", all);
+    rule_evidence_ms(finding, "overlap_ms",
+                     rule_share(device->overlap_ns, device->span_ns) *
+                         context->train->mean_ns);
+    rule_evidence_ms(finding, "step_ms", context->train->mean_ns);
     finding->sentence =
         rule_print(context, "%s only %s for %s of %s of a step", device->device,
                    use == GPU_COPY ? "copies" : "communicates", rule_ms(context, all),
@@ -319,71 +317,42 @@ static void find_copies(struct rule_context *context)
 #define HALF_SAVED "a twentieth of the step, for half of the kernels is an estimate"
 
 const struct rule rules_device[] = {
-    {{.id = "unaligned-products",
-      .reads = "kernels by name; steps that were replayed",
-      .formula = "products that read one or two numbers at once, and 16-bit ones "
-                 "beside the tensor cores / 2 * " WAITED_ELSE_BUSY,
-      SHARE_OF_STEP(0.05, HALF_SAVED),
-      .sampled = true,
-      .owner = OWNER_WORK + 5},
-     .find = find_unaligned},
-    {{.id = "small-grids",
-      .reads = "kernels with their grids; device.multiprocessor; steps that were "
-               "replayed",
-      .formula = "kernels * (1 - blocks / multiprocessors) / 2 * share that a step "
-                 "waits for",
-      SHARE_OF_STEP(0.05, HALF_SAVED),
-      .sampled = true,
-      .owner = OWNER_WORK + 6},
-     .find = find_small_grids},
-    {{.id = "float32-products",
-      .reads = "kernels by name; amp.dtype; the device's name; steps that were "
-               "replayed",
-      .formula = "float32 products / 2 * " WAITED_ELSE_BUSY,
-      SHARE_OF_STEP(0.05, HALF_SAVED),
-      .sampled = true,
-      .owner = OWNER_WORK},
-     .find = find_float32},
-    {{.id = "tf32-products",
-      .reads = "kernels by name; amp.dtype; the device's name; steps that were "
-               "replayed",
-      .formula = "TF32 products / 2 * " WAITED_ELSE_BUSY,
-      SHARE_OF_STEP(0.1, "what costs accuracy must be worth a tenth"),
-      .sampled = true,
-      .owner = OWNER_WORK + 9},
-     .find = find_tf32},
-    {{.id = "elementwise-kernels",
-      .reads = "kernels by name; compile.used; steps that were replayed",
-      .formula = "elementwise kernels / 2 * " WAITED_AT_LEAST_BUSY,
-      SHARE_OF_STEP(0.05, HALF_SAVED),
-      .sampled = true,
-      .owner = OWNER_WORK + 1},
-     .find = find_elementwise},
-    {{.id = "layout-changes",
-      .reads = "kernels by name; steps that were replayed",
-      .formula = "layout kernels * " WAITED_AT_LEAST_BUSY,
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .sampled = true,
-      .owner = OWNER_WORK + 2},
-     .find = find_layout},
-    {{.id = "exposed-communication",
-      .reads =
-          "GPU time by use, of all ranks; distributed.*, optimizer.elements; steps "
-          "that were replayed",
-      .formula =
-          "(communication alone - what waits for the last rank) / 2 * share that a "
-          "step waits for",
-      SHARE_OF_STEP(0.05, HALF_SAVED),
-      .sampled = true,
-      .owner = OWNER_WORK + 3},
-     .find = find_communication},
-    {{.id = "exposed-copies",
-      .reads = "GPU time by use; copies by direction and memory; steps that were "
-               "replayed",
-      .formula = "copies alone / 2 * " WAITED_ELSE_ALL,
-      SHARE_OF_STEP(0.05, HALF_SAVED),
-      .sampled = true,
-      .owner = OWNER_WORK + 4},
-     .find = find_copies},
+    RULE("unaligned-products", find_unaligned, OWNER_WORK + 5, RULE_SAMPLED,
+         "kernels by name; steps that were replayed",
+         "products that read one or two numbers at once, and 16-bit ones "
+         "beside the tensor cores / 2 * " WAITED_ELSE_BUSY,
+         SHARE_OF_STEP(0.05, HALF_SAVED)),
+    RULE("small-grids", find_small_grids, OWNER_WORK + 6, RULE_SAMPLED,
+         "kernels with their grids; device.multiprocessor; steps that were "
+         "replayed",
+         "kernels * (1 - blocks / multiprocessors) / 2 * share that a step "
+         "waits for",
+         SHARE_OF_STEP(0.05, HALF_SAVED)),
+    RULE("float32-products", find_float32, OWNER_WORK, RULE_SAMPLED,
+         "kernels by name; amp.dtype; the device's name; steps that were "
+         "replayed",
+         "float32 products / 2 * " WAITED_ELSE_BUSY, SHARE_OF_STEP(0.05, HALF_SAVED)),
+    RULE("tf32-products", find_tf32, OWNER_WORK + 9, RULE_SAMPLED,
+         "kernels by name; amp.dtype; the device's name; steps that were "
+         "replayed",
+         "TF32 products / 2 * " WAITED_ELSE_BUSY,
+         SHARE_OF_STEP(0.1, "what costs accuracy must be worth a tenth")),
+    RULE("elementwise-kernels", find_elementwise, OWNER_WORK + 1, RULE_SAMPLED,
+         "kernels by name; compile.used; steps that were replayed",
+         "elementwise kernels / 2 * " WAITED_AT_LEAST_BUSY,
+         SHARE_OF_STEP(0.05, HALF_SAVED)),
+    RULE("layout-changes", find_layout, OWNER_WORK + 2, RULE_SAMPLED,
+         "kernels by name; steps that were replayed",
+         "layout kernels * " WAITED_AT_LEAST_BUSY, SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("exposed-communication", find_communication, OWNER_WORK + 3, RULE_SAMPLED,
+         "GPU time by use, of all ranks; distributed.*, optimizer.elements; steps "
+         "that were replayed",
+         "(communication alone - what waits for the last rank) / 2 * share that a "
+         "step waits for",
+         SHARE_OF_STEP(0.05, HALF_SAVED)),
+    RULE("exposed-copies", find_copies, OWNER_WORK + 4, RULE_SAMPLED,
+         "GPU time by use; copies by direction and memory; steps that were "
+         "replayed",
+         "copies alone / 2 * " WAITED_ELSE_ALL, SHARE_OF_STEP(0.05, HALF_SAVED)),
     {.find = NULL},
 };

@@ -3,11 +3,8 @@
 #include <string.h>
 
 #include "aggregate/gpu_host.h"
-#include "findings/copies.h"
-#include "findings/link.h"
 #include "findings/looks.h"
 #include "findings/settings.h"
-#include "findings/syncs.h"
 #include "findings/work.h"
 
 struct idle_rule {
@@ -104,8 +101,7 @@ static struct finding *find_idle(struct rule_context *context,
     double once = once_ns(context, rule, waits), rest = waits - named - once, idle = 0;
 
     /* What is promised of it must be worth telling. */
-    if (device == NULL ||
-        !((rule->half ? rest / 2 : rest) / step >= context->threshold))
+    if (device == NULL || !rule_reaches(context, rule->half ? rest / 2 : rest))
         return NULL;
     struct finding *finding = rule_add(context, NULL, "other");
 
@@ -134,9 +130,9 @@ static struct finding *find_idle(struct rule_context *context,
         rule_ms(context, rest), rule_ms(context, step), rule->because);
     finding->wrong_if = rule->wrong_if;
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(finding, "idle_ms", rest / NS_PER_MS);
-    rule_evidence(finding, "idle_all_ms", idle / NS_PER_MS);
-    rule_evidence(finding, "step_ms", step / NS_PER_MS);
+    rule_evidence_ms(finding, "idle_ms", rest);
+    rule_evidence_ms(finding, "idle_all_ms", idle);
+    rule_evidence_ms(finding, "step_ms", step);
     advise_idle(context, finding, rule);
     return finding;
 }
@@ -310,7 +306,7 @@ static void find_setup(struct rule_context *context)
         return;
     rule_pin(context, finding, row->name);
     rule_evidence_text(context, finding, "op", row->name);
-    rule_evidence(finding, "longest_ms", row->max_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "longest_ms", row->max_ns);
     finding->sentence = rule_print(context, "%s; one %s took %s", finding->sentence,
                                    row->name, rule_ms(context, row->max_ns));
 }
@@ -388,7 +384,7 @@ static void name_sleep(struct rule_context *context, struct finding *finding)
         "%s; for %s of each step the training thread is off the CPU with no op "
         "open, mostly %s",
         finding->sentence, rule_ms(context, ns), wait->what);
-    rule_evidence(finding, "asleep_ms", ns / NS_PER_MS);
+    rule_evidence_ms(finding, "asleep_ms", ns);
     rule_evidence_text(context, finding, "kernel_function", between->place[part]);
     if (between->runner_name != NULL &&
         between->behind[part].share >= BEHIND_MOST * share)
@@ -427,175 +423,20 @@ static void find_python_between_ops(struct rule_context *context)
                   "`step`; `TORCH_LOGS=graph_breaks` names where Python goes on");
 }
 
-/* Time of all copies and memsets since the first step, of those to the device that staged
- * pageable memory first, and what a byte of the others takes. */
-struct to_device {
-    double all_ns, pageable_ns, pageable_bytes, pageable_count, pinned_ns, pinned_bytes;
-};
-
-static struct to_device copies_of(const struct gpu_device *device)
-{
-    struct to_device sum = {.all_ns = device->run.memset_step_ns};
-
-    for (uint32_t i = 0; i < device->run.copy_count; i++) {
-        const struct gpu_run_copies *copies = &device->run.copies[i];
-        double bytes = copies->unsized ? (double)NAN : copies->step_bytes;
-
-        sum.all_ns += copies->step_ns;
-        if (copies->way != EVENT_COPY_H2D)
-            continue;
-        if (copies->pageable) {
-            sum.pageable_ns += copies->step_ns;
-            sum.pageable_bytes += bytes;
-            sum.pageable_count += (double)copies->step_count;
-        } else if (!copies->unknown) {
-            sum.pinned_ns += copies->step_ns;
-            sum.pinned_bytes += bytes;
-        }
-    }
-    return sum;
-}
-
-/* Large copies from pinned memory cross at so much of what the link carries: 54.7 of 63 GB/s
- * on an H200, 64 MiB each. Smaller ones, and where nobody tells of a link, from pageable
- * memory at half the rate. */
-#define PINNED_RATE  0.85
-#define LARGE_BYTES  1048576.0
-#define PINNED_SAVES 0.5
-
-/* Of the time of copies from pageable memory, what pinned memory saves, and at most. */
-struct pinned {
-    double saves, most;
-};
-
-/* By what the job's own pinned copies take, where these are faster, else by the link. */
-static struct pinned pinned_of(const struct rule_context *context,
-                               const struct gpu_device *device,
-                               const struct to_device *copies)
-{
-    double rate = copies->pageable_bytes / copies->pageable_ns;
-    double own = copies->pinned_bytes >= copies->pageable_bytes / 10
-                     ? copies->pinned_bytes / copies->pinned_ns
-                     : (double)NAN;
-    double link = copies->pageable_bytes >= LARGE_BYTES * copies->pageable_count
-                      ? link_of_device(context, device) / 1e9
-                      : (double)NAN;
-    double saves = own > rate    ? 1 - rate / own
-                   : isnan(link) ? PINNED_SAVES
-                                 : fmax(1 - rate / (PINNED_RATE * link), 0);
-
-    return (struct pinned){saves,
-                           isnan(link) ? 1 : fmin(fmax(1 - rate / link, saves), 1)};
-}
-
-static void describe_pageable(struct rule_context *context, struct finding *finding,
-                              const struct gpu_device *device,
-                              const struct to_device *copies)
-{
-    double share = copies->pageable_ns / copies->all_ns;
-    double rate = copies->pageable_bytes / copies->pageable_ns;
-    bool pins = rule_number(context, FACT_DATALOADER_PIN_MEMORY) >= 1;
-
-    finding->title = pins ? "Tensors are copied from memory that is not pinned"
-                          : "Batches are copied from memory that is not pinned";
-    finding->sentence = rule_print(
-        context,
-        "%.0f %% of the time of copies in training is from pageable memory: staged "
-        "first%s, while the host waits",
-        100 * share,
-        isnan(copies->pageable_bytes) ? ""
-                                      : rule_print(context, ", at %.3g GB/s", rate));
-    finding->wrong_if =
-        "The copies are a few large ones, which go on beside the steps.";
-    rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(finding, "pageable_pct", 100 * share);
-    rule_evidence(finding, "pageable_gb_per_s", rate);
-    rule_evidence(finding, "pinned_gb_per_s",
-                  rule_share(copies->pinned_bytes, copies->pinned_ns));
-    rule_evidence(finding, "link_gb_per_s", link_of_device(context, device) / 1e9);
-    copies_name(context, finding);
-    /* What a loader pins already comes from elsewhere. */
-    if (!pins)
-        rule_advise_in(
-            context, finding,
-            rule_print(context, "%s and `batch.to(device, non_blocking=True)`",
-                       setting_text(context, SETTING_PIN_MEMORY, NULL)),
-            "Batches in memory of `cudaMallocHost`, copied by `cudaMemcpyAsync`");
-    rule_advise_in(
-        context, finding,
-        "Tensors of your own: two pinned buffers in turns (`torch.empty_like("
-        "batch).pin_memory()`), each filled again only after " COPY_IS_OVER,
-        "Two such buffers in turns, each filled again only after "
-        "`cudaEventSynchronize` of an event behind its copy");
-}
-
-static void find_pageable(struct rule_context *context)
-{
-    const struct gpu_device *device = rule_device(context);
-
-    if (device == NULL)
-        return;
-    /* Copies beside which nothing computes, and those that the host prepares. */
-    struct work_alone alone = work_alone(context, GPU_COPY);
-    double own = alone.ns * alone.share;
-    double waits = own + device->idle_ns[GPU_IDLE_COPY];
-    struct to_device copies = copies_of(device);
-    double share = copies.pageable_ns / copies.all_ns;
-    const struct pinned pinned = pinned_of(context, device, &copies);
-    double saves = pinned.saves, price = waits * share * saves;
-
-    if (!(price / context->train->mean_ns >= context->threshold))
-        return;
-    struct finding *finding = rule_add(context, NULL, "data");
-
-    rule_price(context, finding, price,
-               rule_error_of_kernels(context, price, context->train->kernels));
-    rule_price_between(finding, price / 2, waits * share * pinned.most);
-    rule_claim_model(context, finding, CLAIM_COPY,
-                     device->idle_ns[GPU_IDLE_COPY] * share * saves);
-    rule_claim_model(context, finding, CLAIM_WORK, own * share * saves);
-    finding->formula = rule_print(context,
-                                  "(%s copying alone%s + %s waiting for copies) * %.0f "
-                                  "%% pageable * %.0f %% saved = %s",
-                                  rule_ms(context, alone.ns),
-                                  work_alone_share(context, finding, &alone),
-                                  rule_ms(context, device->idle_ns[GPU_IDLE_COPY]),
-                                  100 * share, 100 * saves, rule_ms(context, price));
-    describe_pageable(context, finding, device, &copies);
-}
-
-#define IDLE_RULE_OF(price)                                                            \
-    .reads = "idle time of devices by cause", .formula = (price), .sampled = true,     \
-    SHARE_OF_STEP(0.03, SMALLEST)
-
-#define IDLE_RULE IDLE_RULE_OF("idle for this cause")
+#define IDLE_RULE(id, finds, place, price)                                             \
+    RULE(id, finds, place, RULE_SAMPLED, "idle time of devices by cause", price,       \
+         SHARE_OF_STEP(0.03, SMALLEST))
+#define ALL_OF_IT "idle for this cause"
 
 const struct rule rules_gpu[] = {
-    {{.id = "launch-bound",
-      IDLE_RULE_OF(
-          "idle for this cause; half of it where most was launched before the gap"),
-      .owner = OWNER_DEVICE + 0},
-     .find = find_launch_bound},
-    {{.id = "device-sync", IDLE_RULE, .owner = OWNER_DEVICE + 1},
-     .find = find_device_sync},
-    {{.id = "host-copies", IDLE_RULE, .owner = OWNER_DEVICE + 2},
-     .find = find_host_copies},
-    {{.id = "device-alloc", IDLE_RULE, .owner = OWNER_DEVICE + 3},
-     .find = find_device_alloc},
-    {{.id = "device-setup", IDLE_RULE, .owner = OWNER_DEVICE + 6}, .find = find_setup},
-    {{.id = "collective-wait", IDLE_RULE, .owner = OWNER_DEVICE + 4},
-     .find = find_collective_wait},
-    {{.id = "python-between-ops", IDLE_RULE, .owner = OWNER_DEVICE + 5},
-     .find = find_python_between_ops},
-    {{.id = "pageable-copies",
-      .reads = "copies by direction and memory; GPU time by use, idle by cause; steps "
-               "that were replayed; the link, by the driver",
-      .formula =
-          "waiting for copies * pageable share * (1 - pinned / pageable time, by "
-          "pinned copies, else by the link, else half)",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .sampled = true,
-      .owner = OWNER_DEVICE - 1},
-     .find = find_pageable},
+    IDLE_RULE("launch-bound", find_launch_bound, OWNER_DEVICE + 0,
+              ALL_OF_IT "; half of it where most was launched before the gap"),
+    IDLE_RULE("device-sync", find_device_sync, OWNER_DEVICE + 1, ALL_OF_IT),
+    IDLE_RULE("host-copies", find_host_copies, OWNER_DEVICE + 2, ALL_OF_IT),
+    IDLE_RULE("device-alloc", find_device_alloc, OWNER_DEVICE + 3, ALL_OF_IT),
+    IDLE_RULE("device-setup", find_setup, OWNER_DEVICE + 6, ALL_OF_IT),
+    IDLE_RULE("collective-wait", find_collective_wait, OWNER_DEVICE + 4, ALL_OF_IT),
+    IDLE_RULE("python-between-ops", find_python_between_ops, OWNER_DEVICE + 5,
+              ALL_OF_IT),
     {.find = NULL},
 };

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "findings/link.h"
 #include "findings/rules.h"
 
 /* A link that is full costs something where copies hold a device up by so much of the step:
@@ -62,12 +61,12 @@ static void find_held(struct rule_context *context, const struct hardware_row *r
     /* Lower clocks are what clock-energy advises there. */
     if ((by == HARDWARE_HELD_BY_SETTING &&
          row->mean[HARDWARE_MEMORY_BUSY] >= rule_threshold(context, "clock-energy")) ||
-        !(whole / 2 / context->train->mean_ns >= context->threshold))
+        !rule_reaches(context, whole / 2))
         return;
-    struct finding *finding = rule_add(context, row->device, "forward");
+    struct finding *finding = rule_add_price_half(
+        context, row->device, "forward", whole,
+        rule_error_of_kernels(context, whole, context->train->kernels));
 
-    rule_price_half(context, finding, whole,
-                    rule_error_of_kernels(context, whole, context->train->kernels));
     rule_claim_model(context, finding, CLAIM_WORK, whole / 2);
     finding->title = rule_print(context, "%s %s", row->device, holder->title);
     finding->formula = rule_print(
@@ -85,7 +84,7 @@ static void find_held(struct rule_context *context, const struct hardware_row *r
     rule_evidence(finding, "power_w", row->mean[HARDWARE_POWER_W]);
     rule_evidence(finding, "power_limit_w", row->power_limit_w);
     rule_evidence(finding, "temperature_c", row->mean[HARDWARE_TEMPERATURE_C]);
-    rule_evidence(finding, "step_ms", context->train->mean_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "step_ms", context->train->mean_ns);
     rule_advise(finding, holder->advice);
     if (by != HARDWARE_HELD_BY_SETTING)
         rule_advise(finding, "Work that needs less: bfloat16 or TF32 instead of "
@@ -256,7 +255,7 @@ static void find_link(struct rule_context *context, const struct hardware_row *r
     rule_evidence_text(context, finding, "device", row->device);
     rule_evidence(finding, "gb_per_s", rate / 1e9);
     rule_evidence(finding, "most_gb_per_s", most / 1e9);
-    rule_evidence(finding, "waits_ms", waits / NS_PER_MS);
+    rule_evidence_ms(finding, "waits_ms", waits);
     rule_advise(finding, "Copy less: `uint8` images and `int32` indices, cast and "
                          "normalized on the GPU; half precision instead of float32");
     rule_advise(finding, "Keep on the device what is used again, instead of offloading "

@@ -69,7 +69,7 @@ static void find_cpu_wait(struct rule_context *context)
     double least = rule_host_saves(context, load->delay_least * step);
     double sure = context->by_price ? price : least;
 
-    if (load->samples < SAMPLES_NEEDED || !(sure / step >= context->threshold))
+    if (load->samples < SAMPLES_NEEDED || !rule_reaches(context, sure))
         return;
     struct finding *finding = rule_add(context, NULL, "other");
 
@@ -136,11 +136,11 @@ static void find_churn(struct rule_context *context)
     double sure = context->by_price ? price : rule_host_saves(context, least);
 
     if (load->samples < SAMPLES_NEEDED || !(faults >= FAULTS_NEEDED) ||
-        !(sure / step >= context->threshold))
+        !rule_reaches(context, sure))
         return;
-    struct finding *finding = rule_add(context, NULL, "host");
+    struct finding *finding =
+        rule_add_price(context, NULL, "host", price, rule_error_of_step(context));
 
-    rule_price(context, finding, price, rule_error_of_step(context));
     rule_price_between(
         finding, price / 2,
         rule_host_saves(context, fmin((1 + COLD_AFTERWARDS) * pages, step)));
@@ -157,7 +157,7 @@ static void find_churn(struct rule_context *context)
                    rule_digits(context, faults * PAGE / MIB));
     finding->wrong_if = "Memory really grows: then the pages are needed, once.";
     rule_evidence(finding, "pages_per_step", faults);
-    rule_evidence(finding, "kernel_ms", kernel / NS_PER_MS);
+    rule_evidence_ms(finding, "kernel_ms", kernel);
     for (uint32_t i = 0; i < context->summary->memory.device_count; i++) {
         const struct memory_device *device = &context->summary->memory.devices[i];
 
@@ -177,28 +177,16 @@ static void find_churn(struct rule_context *context)
 }
 
 const struct rule rules_host[] = {
-    {{
-         .id = "cpu-wait",
-         .reads = "/proc/PID/schedstat of the trainer; threads.*, cpu.count, its quota",
-         .formula =
-             "share of the time without a core * step, at most what a device waits "
-             "for the host",
-         SHARE_OF_STEP(0.03, SMALLEST),
-         .owner = OWNER_OPS + 50,
-         EARLY_TREND,
-     },
-     .find = find_cpu_wait},
-    {{
-         .id = "memory-churn",
-         .reads = "page faults and kernel time of the training thread "
-                  "(/proc/PID/task/TID/stat), page faults and growth of its process",
-         .formula =
-             "kernel time, at most 5 us for each page, of pages that do not stay, and "
-             "at most what a device waits for the host",
-         SHARE_OF_STEP(0.03, SMALLEST),
-         .owner = OWNER_OPS + 10,
-         EARLY_TREND,
-     },
-     .find = find_churn},
+    RULE("cpu-wait", find_cpu_wait, OWNER_OPS + 50, RULE_EARLY_TREND,
+         "/proc/PID/schedstat of the trainer; threads.*, cpu.count, its quota",
+         "share of the time without a core * step, at most what a device waits "
+         "for the host",
+         SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("memory-churn", find_churn, OWNER_OPS + 10, RULE_EARLY_TREND,
+         "page faults and kernel time of the training thread "
+         "(/proc/PID/task/TID/stat), page faults and growth of its process",
+         "kernel time, at most 5 us for each page, of pages that do not stay, and "
+         "at most what a device waits for the host",
+         SHARE_OF_STEP(0.03, SMALLEST)),
     {.find = NULL},
 };

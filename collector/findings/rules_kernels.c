@@ -53,12 +53,12 @@ static void find_collectives(struct rule_context *context)
     double price = starts * (1 - 1 / COLLECTIVES_JOINED) * alone.share;
 
     if (!(count >= COLLECTIVES_NEEDED) || !(time / count <= COLLECTIVE_SMALL_NS) ||
-        !(price / context->train->mean_ns >= context->threshold))
+        !rule_reaches(context, price))
         return;
-    struct finding *finding = rule_add(context, NULL, "other");
+    struct finding *finding = rule_add_price(
+        context, NULL, "other", price,
+        rule_error_of_kernels(context, price, cuda->head.recorded_steps));
 
-    rule_price(context, finding, price,
-               rule_error_of_kernels(context, price, cuda->head.recorded_steps));
     rule_price_between(finding, price / 2, alone.ns * alone.share);
     rule_claim_model(context, finding, CLAIM_WORK, price);
     finding->title = "Many small collectives: most of their time is their start";
@@ -74,7 +74,7 @@ static void find_collectives(struct rule_context *context)
     finding->wrong_if = "Each result is needed before the next collective can begin.";
     rule_evidence(finding, "collectives_per_step", count);
     rule_evidence(finding, "mean_us", time / count / 1000);
-    rule_evidence(finding, "alone_ms", alone.ns / NS_PER_MS);
+    rule_evidence_ms(finding, "alone_ms", alone.ns);
     rule_advise_in(
         context, finding,
         "Numbers of your own, such as losses and metrics: `torch.stack(...)` "
@@ -118,8 +118,8 @@ static void find_drift(struct rule_context *context)
         rule_ms(context, device->compute_last_ns));
     finding->wrong_if = "Later batches are larger on purpose, such as longer texts.";
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(finding, "first_ms", device->compute_first_ns / NS_PER_MS);
-    rule_evidence(finding, "last_ms", device->compute_last_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "first_ms", device->compute_first_ns);
+    rule_evidence_ms(finding, "last_ms", device->compute_last_ns);
     rule_advise(finding,
                 "Look whether a graph or a state grows from step to step: "
                 "`loss.detach()`, `hidden.detach()`, caches of keys and values");
@@ -172,7 +172,7 @@ static void find_benchmark(struct rule_context *context)
         rule_ms(context, cuda->convolution_ns));
     finding->wrong_if =
         "Shapes differ from batch to batch: each new one is searched for.";
-    rule_evidence(finding, "convolutions_ms", cuda->convolution_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "convolutions_ms", cuda->convolution_ns);
     rule_evidence(finding, "share_pct", 100 * share);
     rule_advise(finding,
                 "`torch.backends.cudnn.benchmark = True` before the first step");
@@ -230,9 +230,9 @@ static void find_search(struct rule_context *context)
         "All shapes were seen by now, for what is found is kept; or the "
         "slow steps have another cause, such as the loader.";
     rule_evidence(finding, "other_shapes_pct", 100 * other);
-    rule_evidence(finding, "convolutions_ms", cuda->convolution_ns / NS_PER_MS);
-    rule_evidence(finding, "p50_ms", train->p50_ns / NS_PER_MS);
-    rule_evidence(finding, "p99_ms", train->p99_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "convolutions_ms", cuda->convolution_ns);
+    rule_evidence_ms(finding, "p50_ms", train->p50_ns);
+    rule_evidence_ms(finding, "p99_ms", train->p99_ns);
     rule_advise(finding, "Batches of few shapes: pad or crop to sizes that come again, "
                          "`drop_last=True` for the last one");
     rule_advise(finding, "Where shapes have to vary: `torch.backends.cudnn.benchmark = "
@@ -345,7 +345,7 @@ static void find_dominant(struct rule_context *context)
     finding->wrong_if = "It already reads and writes each number once.";
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence_text(context, finding, "kernel", row->name);
-    rule_evidence(finding, "kernel_ms", ns / NS_PER_MS);
+    rule_evidence_ms(finding, "kernel_ms", ns);
     rule_evidence(finding, "launches_per_step", row->per_step_count);
     rule_evidence(finding, "occupancy_pct", row->launch.occupancy_pct);
     rule_advise(finding, "The op that launches it stands in its trace: another form of "
@@ -361,63 +361,38 @@ static void find_dominant(struct rule_context *context)
 }
 
 const struct rule rules_kernels[] = {
-    {{.id = "float64-kernels",
-      .reads = "kernels by name; steps that were replayed",
-      .formula = "kernels on float64 / 2 * " WAITED_ELSE_BUSY,
-      SHARE_OF_STEP(0.03, SMALLEST "; half of the bytes are half of the time"),
-      .sampled = true,
-      .owner = OWNER_WORK - 2},
-     .find = find_float64},
-    {{.id = "unfused-attention",
-      .reads = "kernels by name; ops by name; steps that were replayed",
-      .formula = "softmax kernels / 2 * " WAITED_AT_LEAST_BUSY,
-      SHARE_OF_STEP(0.03, SMALLEST "; half of the kernels is an estimate"),
-      .sampled = true,
-      .owner = OWNER_WORK - 4},
-     .find = find_unfused_attention},
-    {{.id = "small-collectives",
-      .reads = "collectives and their mean time; GPU time by use; distributed.wrapper; "
-               "steps that were replayed",
-      .formula =
-          "min(collectives * 20 us, communication alone) * 3/4 * " WAITED_ELSE_ALL,
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .sampled = true,
-      .owner = OWNER_WORK - 1},
-     .find = find_collectives},
-    {{.id = "kernel-drift",
-      .reads = "compute of each step; its trend (Theil-Sen, Mann-Kendall); steps that "
-               "were replayed",
-      .formula = "(last level - first level) / 2 * " WAITED_ELSE_BUSY,
-      SHARE_OF_STEP(0.05, TWENTIETH),
-      .owner = OWNER_WORK + 60,
-      .trend = true,
-      .records = true},
-     .find = find_drift},
-    {{.id = "cudnn-benchmark",
-      .reads = "cudnn.*; convolutions by name; peaks of memory of all steps",
-      .formula = "0: not known before it is tried",
-      SHARE(0.3, "share of the step that convolutions take",
-            "a tenth of less is a few hundredths of the step"),
-      .sampled = true,
-      .owner = OWNER_RISK},
-     .find = find_benchmark},
-    {{.id = "cudnn-search",
-      .reads = "cudnn.benchmark; convolutions by name; peaks of memory of all steps; "
-               "median and p99 of steps",
-      .formula = "0: not known before it is tried",
-      SHARE(0.5, "share of the steps with another shape",
-            "last batches of epochs and a few sizes that come again are fewer"),
-      .sampled = true,
-      .owner = OWNER_RISK,
-      .trend = true},
-     .find = find_search},
-    {{.id = "dominant-kernel",
-      .reads = "the kernel with the most time",
-      .formula = "0: not known before it is tried",
-      SHARE_OF_STEP(0.3,
-                    "with a third of the step in one place the others matter less"),
-      .sampled = true,
-      .owner = OWNER_RISK},
-     .find = find_dominant},
+    RULE("float64-kernels", find_float64, OWNER_WORK - 2, RULE_SAMPLED,
+         "kernels by name; steps that were replayed",
+         "kernels on float64 / 2 * " WAITED_ELSE_BUSY,
+         SHARE_OF_STEP(0.03, SMALLEST "; half of the bytes are half of the time")),
+    RULE("unfused-attention", find_unfused_attention, OWNER_WORK - 4, RULE_SAMPLED,
+         "kernels by name; ops by name; steps that were replayed",
+         "softmax kernels / 2 * " WAITED_AT_LEAST_BUSY,
+         SHARE_OF_STEP(0.03, SMALLEST "; half of the kernels is an estimate")),
+    RULE("small-collectives", find_collectives, OWNER_WORK - 1, RULE_SAMPLED,
+         "collectives and their mean time; GPU time by use; distributed.wrapper; "
+         "steps that were replayed",
+         "min(collectives * 20 us, communication alone) * 3/4 * " WAITED_ELSE_ALL,
+         SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("kernel-drift", find_drift, OWNER_WORK + 60, RULE_TREND | RULE_RECORDS,
+         "compute of each step; its trend (Theil-Sen, Mann-Kendall); steps that "
+         "were replayed",
+         "(last level - first level) / 2 * " WAITED_ELSE_BUSY,
+         SHARE_OF_STEP(0.05, TWENTIETH)),
+    RULE("cudnn-benchmark", find_benchmark, OWNER_RISK, RULE_SAMPLED,
+         "cudnn.*; convolutions by name; peaks of memory of all steps",
+         "0: not known before it is tried",
+         SHARE(0.3, "share of the step that convolutions take",
+               "a tenth of less is a few hundredths of the step")),
+    RULE("cudnn-search", find_search, OWNER_RISK, RULE_TREND | RULE_SAMPLED,
+         "cudnn.benchmark; convolutions by name; peaks of memory of all steps; "
+         "median and p99 of steps",
+         "0: not known before it is tried",
+         SHARE(0.5, "share of the steps with another shape",
+               "last batches of epochs and a few sizes that come again are fewer")),
+    RULE("dominant-kernel", find_dominant, OWNER_RISK, RULE_SAMPLED,
+         "the kernel with the most time", "0: not known before it is tried",
+         SHARE_OF_STEP(0.3,
+                       "with a third of the step in one place the others matter less")),
     {.find = NULL},
 };

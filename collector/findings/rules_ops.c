@@ -140,15 +140,15 @@ static void find_tiny(struct rule_context *context)
     double other = context->train->other_ns > 0 ? context->train->other_ns : 0;
     double loading =
         all * rule_own_loading_ns(context) / (context->train->mean_ns - other);
-    double price = all - loop - loading, step = context->train->mean_ns;
+    double price = all - loop - loading;
 
     /* Those that are left must be many, too. */
-    if (!(price / step >= context->threshold) || !(calls * price / all >= CALLS_NEEDED))
+    if (!rule_reaches(context, price) || !(calls * price / all >= CALLS_NEEDED))
         return;
-    struct finding *finding = rule_add(context, NULL, "forward");
+    struct finding *finding = rule_add_price(
+        context, NULL, "forward", price,
+        rule_error_of_recorded(context, price, cpu->head.recorded_steps));
 
-    rule_price(context, finding, price,
-               rule_error_of_recorded(context, price, cpu->head.recorded_steps));
     /* Half of what a call costs stays with the larger op; all of it may be overhead. */
     rule_price_between(
         finding, price / 2,
@@ -159,7 +159,7 @@ static void find_tiny(struct rule_context *context)
         fmin(rule_interpreter_ns(context),
              rule_before_forward_ns(context) * PYTHON_SHARE / (1 + PYTHON_SHARE));
 
-    rule_takes(finding, (self + loops) * price / all);
+    finding->takes_ns = (self + loops) * price / all;
     rule_claim_model(context, finding, CLAIM_CALLS, price);
     finding->title = "Many ops are too small to be worth their call";
     finding->formula = rule_print(
@@ -176,7 +176,7 @@ static void find_tiny(struct rule_context *context)
                    calls, self / calls / 1000, rule_ms(context, self));
     rule_evidence(finding, "calls_per_step", calls);
     rule_evidence(finding, "mean_us", self / calls / 1000);
-    rule_evidence(finding, "together_ms", self / NS_PER_MS);
+    rule_evidence_ms(finding, "together_ms", self);
     advise_tiny(context, finding);
     pin_short_ops(context, finding);
     tell_caller(context, finding);
@@ -184,7 +184,7 @@ static void find_tiny(struct rule_context *context)
 
 static void find_loop(struct rule_context *context)
 {
-    double optimizer = loop_ns(context), step = context->train->mean_ns;
+    double optimizer = loop_ns(context);
     double tensors = rule_number(context, FACT_OPTIMIZER_PARAMETERS);
     double elements = rule_number(context, FACT_OPTIMIZER_ELEMENTS);
     const char *class = rule_text(context, FACT_OPTIMIZER_CLASS);
@@ -197,15 +197,15 @@ static void find_loop(struct rule_context *context)
         stays = fmax(stays, optimizer * context->summary->cpu.update_inside);
     double saved = optimizer - stays, price = rule_host_saves(context, saved);
 
-    if (!(price / step >= context->threshold))
+    if (!rule_reaches(context, price))
         return;
-    struct finding *finding = rule_add(context, NULL, "optimizer");
+    struct finding *finding =
+        rule_add_price(context, NULL, "optimizer", price,
+                       rule_error_of_phase(context, EVENT_PHASE_OPTIMIZER));
 
-    rule_price(context, finding, price,
-               rule_error_of_phase(context, EVENT_PHASE_OPTIMIZER));
     rule_price_between(finding, price < saved ? price / 2 : fmin(optimizer / 2, price),
                        price);
-    rule_takes(finding, optimizer);
+    finding->takes_ns = optimizer;
     rule_claim(finding, PART_OPTIMIZER, CLAIM_CALLS, price);
     finding->title = "The optimizer updates one tensor after the other";
     finding->formula =
@@ -222,7 +222,7 @@ static void find_loop(struct rule_context *context)
                          class, rule_ms(context, optimizer), tensors);
     finding->wrong_if = "A few large tensors hold nearly all parameters, or the class "
                         "has no fused form in your version of torch.";
-    rule_evidence(finding, "optimizer_ms", optimizer / NS_PER_MS);
+    rule_evidence_ms(finding, "optimizer_ms", optimizer);
     rule_evidence(finding, "tensors", tensors);
     rule_evidence_text(context, finding, "class", class);
     setting_advise(context, finding, SETTING_FUSED, class,
@@ -245,7 +245,7 @@ static void find_module(struct rule_context *context)
                 : rule_device(context) == NULL ? module->host_ns
                                                : 0; /* which waits for something else */
 
-    if (module->count < MODULES_NEEDED || !(ns / step >= context->threshold))
+    if (module->count < MODULES_NEEDED || !rule_reaches(context, ns))
         return;
     struct finding *finding =
         rule_add_open(context, module->name, "forward", FINDING_LOW);
@@ -266,7 +266,7 @@ static void find_module(struct rule_context *context)
         device == NULL ? "" : device->device);
     finding->wrong_if = "It is as large as the model needs it.";
     rule_evidence_text(context, finding, "module", module->name);
-    rule_evidence(finding, "module_ms", ns / NS_PER_MS);
+    rule_evidence_ms(finding, "module_ms", ns);
     rule_evidence(finding, "share_pct", 100 * ns / step);
     rule_advise(finding, "`trainglass analyze --group module TRACE` lists its ops with "
                          "their time: begin with the first");
@@ -347,7 +347,7 @@ static void find_op(struct rule_context *context)
     finding->wrong_if =
         "It is what the model is there for, or runs in a thread beside the training.";
     rule_evidence_text(context, finding, "op", row->name);
-    rule_evidence(finding, "op_ms", row->per_step_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "op_ms", row->per_step_ns);
     rule_evidence(finding, "share_pct", 100 * row->per_step_ns / step);
     rule_evidence(finding, "op_calls_per_step", row->per_step_count);
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
@@ -359,39 +359,23 @@ static void find_op(struct rule_context *context)
 }
 
 const struct rule rules_ops[] = {
-    {{.id = "tiny-ops",
-      .reads = "CPU ops below 10 us of self time; compile.used; phase data, "
-               "dataloader.workers",
-      .formula =
-          "calls * min(self time of a call, 2 us) * 1.5 - optimizer's loop - the "
-          "share of loading by the trainer, at most what these ops take",
-      SHARE_OF_STEP(
-          0.10,
-          "the cost of a call is an estimate, so twice as much as of what is measured"),
-      .owner = OWNER_OPS + 1,
-      .sampled = true},
-     .find = find_tiny},
-    {{.id = "optimizer-loop",
-      .reads = "phase optimizer; optimizer.*",
-      .formula = "optimizer - max(optimizer / 5, on the CPU numbers * 1 ns), at most "
-                 "what a device waits for the host",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_OPS},
-     .find = find_loop},
-    {{.id = "dominant-module",
-      .reads = "of trace files with Python: ops by module",
-      .formula = "0: not known before it is tried",
-      SHARE_OF_STEP(0.3,
-                    "with a third of the step in one place the others matter less"),
-      .owner = OWNER_RISK,
-      .sampled = true},
-     .find = find_module},
-    {{.id = "dominant-op",
-      .reads = "of jobs on the CPU: ops by their own time",
-      .formula = "0: not known before it is tried",
-      SHARE_OF_STEP(0.5, "more than all others together"),
-      .owner = OWNER_RISK,
-      .sampled = true},
-     .find = find_op},
+    RULE("tiny-ops", find_tiny, OWNER_OPS + 1, RULE_SAMPLED,
+         "CPU ops below 10 us of self time; compile.used; phase data, "
+         "dataloader.workers",
+         "calls * min(self time of a call, 2 us) * 1.5 - optimizer's loop - the "
+         "share of loading by the trainer, at most what these ops take",
+         SHARE_OF_STEP(0.10, "the cost of a call is an estimate, so twice as much as "
+                             "of what is measured")),
+    RULE("optimizer-loop", find_loop, OWNER_OPS, 0, "phase optimizer; optimizer.*",
+         "optimizer - max(optimizer / 5, on the CPU numbers * 1 ns), at most "
+         "what a device waits for the host",
+         SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("dominant-module", find_module, OWNER_RISK, RULE_SAMPLED,
+         "of trace files with Python: ops by module", "0: not known before it is tried",
+         SHARE_OF_STEP(0.3,
+                       "with a third of the step in one place the others matter less")),
+    RULE("dominant-op", find_op, OWNER_RISK, RULE_SAMPLED,
+         "of jobs on the CPU: ops by their own time", "0: not known before it is tried",
+         SHARE_OF_STEP(0.5, "more than all others together")),
     {.find = NULL},
 };

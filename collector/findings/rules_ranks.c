@@ -101,8 +101,7 @@ static bool look_at(const struct rule_context *context, struct last_rank *last)
     for (uint32_t i = 0; i < ranks->row_count && last->row == NULL; i++)
         if (ranks->rows[i].rank == ranks->slowest)
             last->row = &ranks->rows[i];
-    if (ranks->slowest < 0 || last->row == NULL ||
-        !(least / context->train->mean_ns >= context->threshold))
+    if (ranks->slowest < 0 || last->row == NULL || !rule_reaches(context, least))
         return false;
     last->others_ns = last->row->own_ns - price;
     last->core_ns = core_excess(ranks, last->row);
@@ -256,28 +255,22 @@ static void find_last_rank(struct rule_context *context)
     rule_evidence(finding, "last_rank", last.row->rank);
     rule_evidence(finding, "ranks", ranks->row_count);
     rule_evidence(finding, "last_in_pct", 100 * ranks->slowest_share);
-    rule_evidence(finding, "own_ms", last.row->own_ns / NS_PER_MS);
-    rule_evidence(finding, "others_own_ms", last.others_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "own_ms", last.row->own_ns);
+    rule_evidence_ms(finding, "others_own_ms", last.others_ns);
     rule_evidence_text(context, finding, "part", ranks->slowest_cause);
-    rule_evidence(finding, "part_longer_ms", ranks->slowest_cause_ns / NS_PER_MS);
-    rule_evidence(finding, "core_wait_longer_ms", last.core_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "part_longer_ms", ranks->slowest_cause_ns);
+    rule_evidence_ms(finding, "core_wait_longer_ms", last.core_ns);
     rule_evidence(finding, "batch_elements", last.elements);
     rule_evidence(finding, "others_batch_elements", last.others_elements);
     advise(context, finding, &last);
 }
 
 const struct rule rules_ranks[] = {
-    {{.id = "last-rank",
-      .reads =
-          "phases of all ranks over the steps that they have in common; how long each "
-          "one's device only communicates in them; dataloader.elements",
-      .formula =
-          "own time of the last rank - that of the last of the others; where its "
-          "batches are larger, of its backward as much as of its forward",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_DEVICE - 10,
-      .trend = true,
-      .records = true},
-     .find = find_last_rank},
+    RULE("last-rank", find_last_rank, OWNER_DEVICE - 10, RULE_TREND | RULE_RECORDS,
+         "phases of all ranks over the steps that they have in common; how long each "
+         "one's device only communicates in them; dataloader.elements",
+         "own time of the last rank - that of the last of the others; where its "
+         "batches are larger, of its backward as much as of its forward",
+         SHARE_OF_STEP(0.03, SMALLEST)),
     {.find = NULL},
 };

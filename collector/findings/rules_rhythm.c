@@ -81,10 +81,10 @@ static struct finding *add_for(struct rule_context *context,
         rule_claim(finding, extra->part, kind, ns);
     }
     finding->worst_step = extra->worst_step;
-    rule_evidence(finding, "extra_ms", extra->ns_per_step / NS_PER_MS);
+    rule_evidence_ms(finding, "extra_ms", extra->ns_per_step);
     rule_evidence(finding, "slow_steps", extra->steps);
     rule_evidence(finding, "of_steps", of_steps(context, extra));
-    rule_evidence(finding, "worst_extra_ms", extra->worst_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "worst_extra_ms", extra->worst_ns);
     rule_evidence_text(context, finding, "part", rule_parts[extra->part]);
     return finding;
 }
@@ -416,8 +416,8 @@ static void find_drift(struct rule_context *context)
         rule_ms(context, rhythm->first_ns), rule_ms(context, rhythm->last_ns),
         place[0] == '\0' ? "" : ", most of it ", place);
     finding->wrong_if = "Later batches are larger on purpose, such as longer texts.";
-    rule_evidence(finding, "first_ms", rhythm->first_ns / NS_PER_MS);
-    rule_evidence(finding, "last_ms", rhythm->last_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "first_ms", rhythm->first_ns);
+    rule_evidence_ms(finding, "last_ms", rhythm->last_ns);
     rule_advise_in(
         context, finding,
         "Look for lists that grow and are walked in each step: `sum(losses)`, "
@@ -431,47 +431,26 @@ static void find_drift(struct rule_context *context)
 }
 
 const struct rule rules_rhythm[] = {
-    {{
-         .id = "gc-pauses",
-         .reads = "garbage collections inside of steps",
-         .formula = "time of collections / steps, at most what a device waits for the "
-                    "host; of "
-                    "few that were recorded, at most what these steps are longer",
-         SHARE_OF_STEP(0.03, SMALLEST),
-         .owner = OWNER_STEPS - 20,
-         .records = true,
-         EARLY_TREND,
-     },
-     .find = find_collections},
-    {{.id = "warm-up",
-      .reads = "step times from the first step on",
-      .formula = "sum of (step - median) over the first slow ones / steps",
-      SHARE_OF_STEP(0.10, "less does not mislead a comparison of means by a tenth"),
-      .owner = OWNER_STEPS - 10,
-      .trend = true},
-     .find = find_warm_up},
-    {{
-         .id = "epoch-start",
-         .reads = "phase data of each epoch's first step; dataloader.*",
-         .formula = "sum of (step - median) over the slow beginnings of epochs / steps",
-         SHARE_OF_STEP(0.03, SMALLEST),
-         .owner = OWNER_DATA - 10,
-         EARLY_TREND,
-     },
-     .find = find_epoch_start},
-    {{.id = "periodic-steps",
-      .reads = "step times; distance of the slow ones; compile.*",
-      .formula = "sum of (step - median) over the slow ones / steps",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_STEPS - 5,
-      .trend = true},
-     .find = find_periodic},
-    {{.id = "step-drift",
-      .reads = "step times; their trend (Theil-Sen, Mann-Kendall)",
-      .formula = "(last level - first level) / 2",
-      SHARE_OF_STEP(0.05, TWENTIETH),
-      .owner = OWNER_STEPS - 4,
-      .trend = true},
-     .find = find_drift},
+    RULE("gc-pauses", find_collections, OWNER_STEPS - 20,
+         RULE_EARLY_TREND | RULE_RECORDS, "garbage collections inside of steps",
+         "time of collections / steps, at most what a device waits for the "
+         "host; of "
+         "few that were recorded, at most what these steps are longer",
+         SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("warm-up", find_warm_up, OWNER_STEPS - 10, RULE_TREND,
+         "step times from the first step on",
+         "sum of (step - median) over the first slow ones / steps",
+         SHARE_OF_STEP(0.10, "less does not mislead a comparison of means by a tenth")),
+    RULE("epoch-start", find_epoch_start, OWNER_DATA - 10, RULE_EARLY_TREND,
+         "phase data of each epoch's first step; dataloader.*",
+         "sum of (step - median) over the slow beginnings of epochs / steps",
+         SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("periodic-steps", find_periodic, OWNER_STEPS - 5, RULE_TREND,
+         "step times; distance of the slow ones; compile.*",
+         "sum of (step - median) over the slow ones / steps",
+         SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("step-drift", find_drift, OWNER_STEPS - 4, RULE_TREND,
+         "step times; their trend (Theil-Sen, Mann-Kendall)",
+         "(last level - first level) / 2", SHARE_OF_STEP(0.05, TWENTIETH)),
     {.find = NULL},
 };

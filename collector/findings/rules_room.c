@@ -143,12 +143,12 @@ static void find_room(struct rule_context *context)
     /* Today's batch takes what lies over the floor: twice of that must fit. */
     if (!(batch > 0) || !(memory->floor_bytes >= 0) ||
         !(memory->floor_bytes + LARGER * batch <= ROOM_FULL * memory->usable_bytes) ||
-        !(price / step >= context->threshold))
+        !rule_reaches(context, price))
         return;
-    struct finding *finding = rule_add(context, NULL, "reserved");
+    struct finding *finding = rule_add_price_half(
+        context, NULL, "reserved", most,
+        rule_error_of_kernels(context, most, context->train->kernels));
 
-    rule_price_half(context, finding, most,
-                    rule_error_of_kernels(context, most, context->train->kernels));
     rule_claim_waits(context, finding, causes, price);
     finding->title = "There is room for a batch of twice the size";
     finding->formula = rule_print(
@@ -157,7 +157,7 @@ static void find_room(struct rule_context *context)
         rule_ms(context, waits), device->device, rule_ms(context, step),
         rule_ms(context, price));
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(finding, "idle_ms", waits / NS_PER_MS);
+    rule_evidence_ms(finding, "idle_ms", waits);
     describe_room(context, finding, memory);
 }
 
@@ -197,36 +197,20 @@ static void find_shared(struct rule_context *context)
 }
 
 const struct rule rules_room[] = {
-    {{.id = "memory-spike",
-      .reads = "peak of memory of each step, the device's memory",
-      .formula = "0: a risk",
-      .threshold = 0.20,
-      .unit = "share over the usual peak",
-      .min = 0,
-      .max = 100,
-      .source = "batches that differ a little need a tenth more or less",
-      .owner = OWNER_RISK,
-      .trend = true},
-     .find = find_spikes},
-    {{.id = "larger-batch",
-      .reads =
-          "peaks of memory, what stays between steps; NVML: memory that is used; idle "
-          "time of devices by cause",
-      .formula = "min(idle for launches + idle for Python, step / 2) / 2",
-      SHARE_OF_STEP(
-          0.15,
-          "another batch size is a change of the training: not for a few hundredths"),
-      .sampled = true,
-      .owner = OWNER_DEVICE + 50},
-     .find = find_room},
-    {{.id = "shared-memory",
-      .reads = "what is used of /dev/shm; dataloader.workers",
-      .formula = "0: a risk",
-      SHARE(0.80, "share of /dev/shm",
-            "between two samples of a second a batch of each worker comes on top"),
-      .owner = OWNER_RISK,
-      .stays = 0.95,
-      .trend = true},
-     .find = find_shared},
+    RULE("memory-spike", find_spikes, OWNER_RISK, RULE_TREND,
+         "peak of memory of each step, the device's memory", "0: a risk",
+         .threshold = 0.20, .unit = "share over the usual peak", .min = 0, .max = 100,
+         .source = "batches that differ a little need a tenth more or less"),
+    RULE("larger-batch", find_room, OWNER_DEVICE + 50, RULE_SAMPLED,
+         "peaks of memory, what stays between steps; NVML: memory that is used; idle "
+         "time of devices by cause",
+         "min(idle for launches + idle for Python, step / 2) / 2",
+         SHARE_OF_STEP(0.15, "another batch size is a change of the training: not for "
+                             "a few hundredths")),
+    RULE("shared-memory", find_shared, OWNER_RISK, RULE_TREND,
+         "what is used of /dev/shm; dataloader.workers", "0: a risk",
+         SHARE(0.80, "share of /dev/shm",
+               "between two samples of a second a batch of each worker comes on top"),
+         .stays = 0.95),
     {.find = NULL},
 };

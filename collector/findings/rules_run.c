@@ -9,9 +9,9 @@
 static void find_saving(struct rule_context *context)
 {
     const struct ops_answer *cpu = &context->summary->cpu;
-    double price = cpu->saving_ns, step = context->train->mean_ns;
+    double price = cpu->saving_ns;
 
-    if (!(price / step >= context->threshold))
+    if (!rule_reaches(context, price))
         return;
     struct finding *finding = rule_add(context, NULL, "other");
     double each = price / cpu->saving_count;
@@ -30,7 +30,7 @@ static void find_saving(struct rule_context *context)
                        ? "each step"
                        : rule_print(context, "%.0f steps", 1 / cpu->saving_count));
     finding->wrong_if = "The run is so unsafe that each of them is needed at once.";
-    rule_evidence(finding, "checkpoint_ms", each / NS_PER_MS);
+    rule_evidence_ms(finding, "checkpoint_ms", each);
     rule_evidence(finding, "steps_between", 1 / cpu->saving_count);
     setting_advise(context, finding, SETTING_CHECKPOINTS, NULL, "");
     rule_advise_print(context, finding, "Write beside the training: %s",
@@ -82,10 +82,9 @@ static void find_outside(struct rule_context *context)
 
     if (!(share >= context->threshold))
         return;
-    struct finding *finding = rule_add(context, NULL, "other");
+    struct finding *finding = rule_add_price_half(context, NULL, "other", per_step, 0);
 
     /* It lies outside of training steps: a price, but no part of their time. */
-    rule_price_half(context, finding, per_step, 0);
     finding->title = "Much of the run lies between its steps";
     finding->formula =
         rule_print(context, "%s between steps / %s of training * %s a step / 2 = %s",
@@ -97,8 +96,8 @@ static void find_outside(struct rule_context *context)
     finding->wrong_if =
         "The job was held there on purpose, as in a notebook or a debugger.";
     rule_evidence(finding, "outside_pct", 100 * share);
-    rule_evidence(finding, "outside_ms", outside.ns / NS_PER_MS);
-    rule_evidence(finding, "training_ms", outside.trained_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "outside_ms", outside.ns);
+    rule_evidence_ms(finding, "training_ms", outside.trained_ns);
     rule_advise_in(
         context, finding,
         "Look at what runs around validation and at the ends of epochs: metrics "
@@ -121,13 +120,13 @@ static void find_moves(struct rule_context *context)
     /* Beside a device the host's copies cost what the device waits for them; and what
      * autocast casts, as it was told to, is not to be told from the model's own casts. */
     if (rule_has_device(context) || rule_text(context, FACT_AMP_DTYPE)[0] != '\0' ||
-        !(moved / 2 / step >= context->threshold))
+        !rule_reaches(context, moved / 2))
         return;
-    struct finding *finding = rule_add(context, NULL, "forward");
+    struct finding *finding = rule_add_price_half(
+        context, NULL, "forward", moved,
+        rule_error_of_recorded(context, moved, cpu->head.recorded_steps));
 
-    rule_price_half(context, finding, moved,
-                    rule_error_of_recorded(context, moved, cpu->head.recorded_steps));
-    rule_takes(finding, moved);
+    finding->takes_ns = moved;
     rule_claim_model(context, finding, CLAIM_CALLS, moved / 2);
     finding->title = "Ops that only move data take much of the step";
     finding->formula = rule_print(context, "%s in ops that copy, cast or join / 2 = %s",
@@ -139,9 +138,9 @@ static void find_moves(struct rule_context *context)
         rule_ms(context, step));
     finding->wrong_if =
         "The model is made of such moves, as embeddings and caches are.";
-    rule_evidence(finding, "moved_ms", moved / NS_PER_MS);
+    rule_evidence_ms(finding, "moved_ms", moved);
     rule_evidence(finding, "calls_per_step", cpu->moved_count);
-    rule_evidence(finding, "step_ms", step / NS_PER_MS);
+    rule_evidence_ms(finding, "step_ms", step);
     rule_advise(finding,
                 "One type and one layout throughout: no `.to()`, `.contiguous()`, "
                 "`.clone()` or `.double()` on the way");
@@ -151,32 +150,18 @@ static void find_moves(struct rule_context *context)
 }
 
 const struct rule rules_run[] = {
-    {{
-         .id = "checkpoints",
-         .reads =
-             "ranges in which Lightning saves a checkpoint, and calls of torch.save",
-         .formula = "time of checkpoints inside of steps / steps",
-         SHARE_OF_STEP(0.03, SMALLEST),
-         .owner = OWNER_STEPS - 15,
-         .records = true,
-         EARLY_TREND,
-     },
-     .find = find_saving},
-    {{.id = "outside-steps",
-      .reads = "time between steps, in none of them",
-      .formula = "time between steps / time of training * step / 2",
-      SHARE(0.20, "share of the run's time",
-            "as for validation: what a fifth of the run is spent on, people look at"),
-      .owner = OWNER_STEPS,
-      .trend = true,
-      .outside = true},
-     .find = find_outside},
-    {{.id = "moved-data",
-      .reads = "ops that only copy, cast or join; phase data; amp.dtype",
-      .formula = "(self time of such ops - loading by the trainer) / 2",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .sampled = true,
-      .owner = OWNER_OPS + 2},
-     .find = find_moves},
+    RULE("checkpoints", find_saving, OWNER_STEPS - 15, RULE_EARLY_TREND | RULE_RECORDS,
+         "ranges in which Lightning saves a checkpoint, and calls of torch.save",
+         "time of checkpoints inside of steps / steps", SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("outside-steps", find_outside, OWNER_STEPS, RULE_TREND | RULE_OUTSIDE,
+         "time between steps, in none of them",
+         "time between steps / time of training * step / 2",
+         SHARE(
+             0.20, "share of the run's time",
+             "as for validation: what a fifth of the run is spent on, people look at")),
+    RULE("moved-data", find_moves, OWNER_OPS + 2, RULE_SAMPLED,
+         "ops that only copy, cast or join; phase data; amp.dtype",
+         "(self time of such ops - loading by the trainer) / 2",
+         SHARE_OF_STEP(0.03, SMALLEST)),
     {.find = NULL},
 };

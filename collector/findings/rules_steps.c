@@ -173,12 +173,12 @@ static void describe_unsteady(struct rule_context *context, struct finding *find
         "The long steps do work that is needed, such as saving a checkpoint.";
     finding->worst_step = worst->number;
     finding->first_step = finding->last_step = worst->number;
-    rule_evidence(finding, "median_ms", train->p50_ns / NS_PER_MS);
-    rule_evidence(finding, "mean_ms", train->mean_ns / NS_PER_MS);
-    rule_evidence(finding, "p99_ms", train->p99_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "median_ms", train->p50_ns);
+    rule_evidence_ms(finding, "mean_ms", train->mean_ns);
+    rule_evidence_ms(finding, "p99_ms", train->p99_ns);
     rule_evidence(finding, "slow_steps", steps->slow_count);
-    rule_evidence(finding, "fresh_pages_ms", rule_fresh_pages_ns(context) / NS_PER_MS);
-    rule_evidence(finding, "taken_ms", rule_taken_by_others(context) / NS_PER_MS);
+    rule_evidence_ms(finding, "fresh_pages_ms", rule_fresh_pages_ns(context));
+    rule_evidence_ms(finding, "taken_ms", rule_taken_by_others(context));
     rule_evidence_text(context, finding, "cause", cause);
     advise_unsteady(context, finding, cause);
 }
@@ -271,8 +271,8 @@ static void find_sizes(struct rule_context *context, double over)
     finding->worst_step = worst->number;
     finding->first_step = finding->last_step = worst->number;
     rule_evidence(finding, "other_shapes_pct", other);
-    rule_evidence(finding, "median_ms", train->p50_ns / NS_PER_MS);
-    rule_evidence(finding, "mean_ms", train->mean_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "median_ms", train->p50_ns);
+    rule_evidence_ms(finding, "mean_ms", train->mean_ns);
     rule_evidence(finding, "slow_steps", context->summary->steps.slow_count);
     const char *lengths = setting_text(context, SETTING_LENGTHS, NULL);
 
@@ -310,9 +310,9 @@ static void find_unsteady(struct rule_context *context)
         return;
     }
     bool phase = strcmp(cause, "unknown") != 0 && strcmp(cause, "gc") != 0;
-    struct finding *finding = rule_add(context, NULL, phase ? cause : "other");
+    struct finding *finding = rule_add_price(context, NULL, phase ? cause : "other",
+                                             price, error_of_unsteady(context, price));
 
-    rule_price(context, finding, price, error_of_unsteady(context, price));
     enum claim_part part = rule_part_of(cause);
 
     if (pauses && part == PART_DATA)
@@ -348,10 +348,10 @@ static void find_validation(struct rule_context *context)
     if (!(of_epochs || validation->count > 0) || !(share >= context->threshold))
         return;
     double per_step = spent / trained * train->mean_ns;
-    struct finding *finding = rule_add(context, NULL, "other");
+    struct finding *finding = rule_add_price_half(context, NULL, "other", per_step,
+                                                  per_step * error_pct / 100);
 
     /* It lies outside of training steps: a price, but no part of their time. */
-    rule_price_half(context, finding, per_step, per_step * error_pct / 100);
     finding->title = "Validation takes much of the run";
     finding->formula =
         rule_print(context, "%s of validation / %s of training * %s a step / 2 = %s",
@@ -363,7 +363,7 @@ static void find_validation(struct rule_context *context)
     finding->wrong_if = "Validating this often is what you want.";
     rule_evidence(finding, "share_pct", 100 * share);
     rule_evidence(finding, "validation_batches", (double)validation->count);
-    rule_evidence(finding, "batch_ms", validation->mean_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "batch_ms", validation->mean_ns);
     const char *setting = setting_text(context, SETTING_VALIDATION, NULL);
 
     rule_advise_print(context, finding,
@@ -377,23 +377,15 @@ static void find_validation(struct rule_context *context)
 }
 
 const struct rule rules_steps[] = {
-    {{.id = "unsteady-steps",
-      .reads = "step times, and what forward and backward grow by alike; peaks of "
-               "memory; what data-loading tells, fresh pages, waits for a core, stolen "
-               "time",
-      .formula = "mean - median - known causes, its interval's lower end",
-      SHARE_OF_STEP(0.05, TWENTIETH),
-      .owner = OWNER_STEPS,
-      .trend = true},
-     .find = find_unsteady},
-    {{.id = "validation-share",
-      .reads = "time of validation batches",
-      .formula = "validation per training step / 2",
-      SHARE(0.20, "share of all step time",
-            "what a validation set of the usual fifth costs after every epoch"),
-      .owner = OWNER_STEPS,
-      .trend = true,
-      .outside = true},
-     .find = find_validation},
+    RULE("unsteady-steps", find_unsteady, OWNER_STEPS, RULE_TREND,
+         "step times, and what forward and backward grow by alike; peaks of "
+         "memory; what data-loading tells, fresh pages, waits for a core, stolen "
+         "time",
+         "mean - median - known causes, its interval's lower end",
+         SHARE_OF_STEP(0.05, TWENTIETH)),
+    RULE("validation-share", find_validation, OWNER_STEPS, RULE_TREND | RULE_OUTSIDE,
+         "time of validation batches", "validation per training step / 2",
+         SHARE(0.20, "share of all step time",
+               "what a validation set of the usual fifth costs after every epoch")),
     {.find = NULL},
 };

@@ -182,12 +182,12 @@ static struct finding *add_host_wait(struct rule_context *context)
     double waits;
     const struct gpu_device *device = rule_waits_for(context, FOR_HOST, &waits);
 
-    if (device == NULL || !(waits / 2 / context->train->mean_ns >= context->threshold))
+    if (device == NULL || !rule_reaches(context, waits / 2))
         return NULL;
-    struct finding *finding = rule_add(context, NULL, "forward");
+    struct finding *finding = rule_add_price_half(
+        context, NULL, "forward", waits,
+        rule_error_of_kernels(context, waits, context->train->kernels));
 
-    rule_price_half(context, finding, waits,
-                    rule_error_of_kernels(context, waits, context->train->kernels));
     rule_claim_waits(context, finding, FOR_HOST, waits / 2);
     finding->formula =
         rule_print(context, "(%s idle for launches + %s for Python) / 2 = %s",
@@ -195,7 +195,7 @@ static struct finding *add_host_wait(struct rule_context *context)
                    rule_ms(context, device->idle_ns[GPU_IDLE_PYTHON]),
                    rule_ms(context, waits / 2));
     rule_evidence_text(context, finding, "device", device->device);
-    rule_evidence(finding, "idle_ms", waits / NS_PER_MS);
+    rule_evidence_ms(finding, "idle_ms", waits);
     return finding;
 }
 
@@ -289,12 +289,12 @@ static void find_zero_grad(struct rule_context *context)
 
     /* Any job zeroes some tensor: half of the gradients, where their number is known. */
     if (device == NULL || !(cpu->zeroed >= (gradients > 0 ? gradients / 2 : 1)) ||
-        !(price / context->train->mean_ns >= context->threshold))
+        !rule_reaches(context, price))
         return;
-    struct finding *finding = rule_add(context, NULL, "other");
+    struct finding *finding = rule_add_price(
+        context, NULL, "other", price,
+        rule_error_of_recorded(context, price, cpu->head.recorded_steps));
 
-    rule_price(context, finding, price,
-               rule_error_of_recorded(context, price, cpu->head.recorded_steps));
     rule_price_between(finding, price / 2, range);
     rule_claim(finding, PART_OTHER, CLAIM_CALLS,
                price * device->idle_ns[GPU_IDLE_LAUNCH] / waits);
@@ -312,72 +312,43 @@ static void find_zero_grad(struct rule_context *context)
                    rule_ms(context, range));
     finding->wrong_if = "Something reads gradients that were not computed, and counts "
                         "on zeros.";
-    rule_evidence(finding, "zero_grad_ms", range / NS_PER_MS);
-    rule_evidence(finding, "idle_ms", waits / NS_PER_MS);
+    rule_evidence_ms(finding, "zero_grad_ms", range);
+    rule_evidence_ms(finding, "idle_ms", waits);
     rule_advise(finding, "`optimizer.zero_grad(set_to_none=True)`, torch's default: "
                          "backward then writes gradients instead of adding them");
 }
 
-#define HOST_WAIT                                                                      \
-    .formula = "(idle for launches + idle for Python) / 2", .sampled = true,           \
-    SHARE_OF_STEP(0.03, SMALLEST "; half of the wait is an estimate")
+#define HOST_WAIT_RULE(id, finds, place, numbers)                                      \
+    RULE(id, finds, place, RULE_SAMPLED, numbers "; idle time of devices by cause",    \
+         "(idle for launches + idle for Python) / 2",                                  \
+         SHARE_OF_STEP(0.03, SMALLEST "; half of the wait is an estimate"))
 
 const struct rule rules_torch[] = {
-    {{.id = "recompilations",
-      .reads = "compile.*; step times",
-      .formula =
-          "recompilations * usual time of a compilation / steps of the run; of a "
-          "part of it, what its slow steps took that are longer by as much; 0 "
-          "without any",
-      .threshold = OFTEN,
-      .unit = "compilations of one function",
-      .min = 1,
-      .max = 1000000,
-      .source = "after 8 of one function torch gives it up (recompile_limit)",
-      .owner = OWNER_OPS + 20,
-      .stays = 1,
-      .trend = true},
-     .find = find_recompilations},
-    {{.id = "graph-breaks",
-      .reads = "compile.graph_breaks; idle time of devices by cause",
-      HOST_WAIT,
-      .owner = OWNER_DEVICE + 10},
-     .find = find_graph_breaks},
-    {{.id = "host-graph-breaks",
-      .reads = "compile.graph_breaks, where there is no device",
-      .formula = "0: not known before they are gone",
-      .threshold = 1,
-      .unit = "places",
-      .min = 1,
-      .max = 1000000,
-      .source = "each ends a graph that would go on",
-      .owner = OWNER_RISK,
-      .stays = 1},
-     .find = find_host_breaks},
-    {{.id = "data-parallel",
-      .reads = "distributed.wrapper; idle time of devices by cause",
-      HOST_WAIT,
-      .owner = OWNER_DEVICE + 11},
-     .find = find_data_parallel},
-    {{.id = "gloo-on-gpus",
-      .reads = "distributed.backend; device.count; GPU work",
-      .formula = "0: a risk",
-      .threshold = 1,
-      .unit = "devices",
-      .min = 1,
-      .max = 1024,
-      .source = "torch's own rule of thumb: NCCL for training on GPUs",
-      .owner = OWNER_RISK,
-      .stays = 1,
-      .records = true},
-     .find = find_gloo},
-    {{.id = "zero-grad",
-      .reads =
-          "Optimizer.zero_grad, ops that write zeros; idle time of devices by cause",
-      .formula = "min(zero_grad, idle for launches + idle for Python)",
-      SHARE_OF_STEP(0.03, SMALLEST),
-      .owner = OWNER_DEVICE - 2,
-      .sampled = true},
-     .find = find_zero_grad},
+    RULE("recompilations", find_recompilations, OWNER_OPS + 20, RULE_TREND,
+         "compile.*; step times",
+         "recompilations * usual time of a compilation / steps of the run; of a "
+         "part of it, what its slow steps took that are longer by as much; 0 "
+         "without any",
+         .threshold = OFTEN, .unit = "compilations of one function", .min = 1,
+         .max = 1000000,
+         .source = "after 8 of one function torch gives it up (recompile_limit)",
+         .stays = 1),
+    HOST_WAIT_RULE("graph-breaks", find_graph_breaks, OWNER_DEVICE + 10,
+                   "compile.graph_breaks"),
+    RULE("host-graph-breaks", find_host_breaks, OWNER_RISK, 0,
+         "compile.graph_breaks, where there is no device",
+         "0: not known before they are gone", .threshold = 1, .unit = "places",
+         .min = 1, .max = 1000000, .source = "each ends a graph that would go on",
+         .stays = 1),
+    HOST_WAIT_RULE("data-parallel", find_data_parallel, OWNER_DEVICE + 11,
+                   "distributed.wrapper"),
+    RULE("gloo-on-gpus", find_gloo, OWNER_RISK, RULE_RECORDS,
+         "distributed.backend; device.count; GPU work", "0: a risk", .threshold = 1,
+         .unit = "devices", .min = 1, .max = 1024,
+         .source = "torch's own rule of thumb: NCCL for training on GPUs", .stays = 1),
+    RULE("zero-grad", find_zero_grad, OWNER_DEVICE - 2, RULE_SAMPLED,
+         "Optimizer.zero_grad, ops that write zeros; idle time of devices by cause",
+         "min(zero_grad, idle for launches + idle for Python)",
+         SHARE_OF_STEP(0.03, SMALLEST)),
     {.find = NULL},
 };

@@ -62,11 +62,11 @@ static void describe(struct rule_context *context, struct finding *finding,
         rule_ms(context, row->mean_ns));
     finding->wrong_if = "It cannot be made cheaper: the price is that of all its work.";
     rule_evidence_text(context, finding, "function", row->name);
-    rule_evidence(finding, "per_step_ms", row->per_step_ns / NS_PER_MS);
-    rule_evidence(finding, "call_ms", row->mean_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "per_step_ms", row->per_step_ns);
+    rule_evidence_ms(finding, "call_ms", row->mean_ns);
     rule_evidence(finding, "calls_per_step", row->per_step_count);
     rule_evidence(finding, "workers", watched->workers);
-    rule_evidence(finding, "step_ms", context->train->mean_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "step_ms", context->train->mean_ns);
     rule_evidence(finding, "validation_share_pct", 100 * row->validation_share);
     rule_advise_print(context, finding,
                       "Make `%s` cheaper: do once what is the same for "
@@ -123,8 +123,7 @@ static void find_watched(struct rule_context *context)
             dearest = watched;
             at = j;
         }
-        if (dearest.row == NULL ||
-            !(dearest.price / context->train->mean_ns >= context->threshold))
+        if (dearest.row == NULL || !rule_reaches(context, dearest.price))
             return;
         tell(context, &dearest);
         told[at] = true;
@@ -132,14 +131,10 @@ static void find_watched(struct rule_context *context)
 }
 
 const struct rule rules_watch[] = {
-    {{.id = "watched-function",
-      .reads = "watched functions, here and in workers; phase data, dataloader.workers",
-      .formula =
-          "its time a step, at most what a device waits for the host; in workers "
-          "/ workers, at most the wait that faster loading ends",
-      SHARE_OF_STEP(0.02, "who watches a function wants to know of a fiftieth"),
-      .owner = OWNER_DATA - 8,
-      .records = true},
-     .find = find_watched},
+    RULE("watched-function", find_watched, OWNER_DATA - 8, RULE_RECORDS,
+         "watched functions, here and in workers; phase data, dataloader.workers",
+         "its time a step, at most what a device waits for the host; in workers "
+         "/ workers, at most the wait that faster loading ends",
+         SHARE_OF_STEP(0.02, "who watches a function wants to know of a fiftieth")),
     {.find = NULL},
 };

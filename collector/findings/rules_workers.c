@@ -10,12 +10,12 @@ static void find_slow_worker(struct rule_context *context)
     const struct load *load = &context->summary->load;
     double price = loading_slow_worker_ns(context), step = context->train->mean_ns;
     struct finding *finding =
-        price / step >= context->threshold ? rule_add(context, NULL, "data") : NULL;
+        rule_reaches(context, price) ? rule_add(context, NULL, "data") : NULL;
 
     if (finding == NULL)
         return;
     rule_price(context, finding, price, rule_error_of_phase(context, EVENT_PHASE_DATA));
-    rule_takes(finding, context->train->phase_ns[EVENT_PHASE_DATA]);
+    finding->takes_ns = context->train->phase_ns[EVENT_PHASE_DATA];
     rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price);
     finding->title = "One loader worker is slower than the others";
     finding->formula = rule_print(
@@ -32,7 +32,7 @@ static void find_slow_worker(struct rule_context *context)
     rule_evidence(finding, "workers", load->workers);
     rule_evidence(finding, "busiest_worker_cpu_pct", 100 * load->worker_cpu_most);
     rule_evidence(finding, "worker_cpu_pct", 100 * load->worker_cpu_share);
-    rule_evidence(finding, "step_ms", step / NS_PER_MS);
+    rule_evidence_ms(finding, "step_ms", step);
     rule_advise(finding,
                 "Deal the work evenly: in an `IterableDataset`, split shards by "
                 "size over `get_worker_info().id`, not by name");
@@ -92,7 +92,7 @@ static void find_handover(struct rule_context *context)
     double taken = taken_over_ns(context), step = train->mean_ns;
     double tensors = loading_tensors(context);
     double least = rule_least(context, taken, train->taken_error_ns);
-    bool is_found = (least - TAKEN_USUAL_NS) / step >= context->threshold;
+    bool is_found = rule_reaches(context, least - TAKEN_USUAL_NS);
     struct finding *finding =
         is_found ? rule_add_open(context, NULL, "data", FINDING_LOW) : NULL;
 
@@ -112,8 +112,8 @@ static void find_handover(struct rule_context *context)
     finding->wrong_if =
         "The workers' Python computes all the time and does not answer, or "
         "cores are short: then it is a wait for these.";
-    rule_evidence(finding, "taken_over_ms", taken / NS_PER_MS);
-    rule_evidence(finding, "no_batch_ready_ms", train->waited_ns / NS_PER_MS);
+    rule_evidence_ms(finding, "taken_over_ms", taken);
+    rule_evidence_ms(finding, "no_batch_ready_ms", train->waited_ns);
     rule_evidence(finding, "share_pct", 100 * taken / step);
     rule_evidence(finding, "tensors", rule_number(context, FACT_DATALOADER_TENSORS));
     rule_evidence(finding, "batch_size",
@@ -122,21 +122,15 @@ static void find_handover(struct rule_context *context)
 }
 
 const struct rule rules_workers[] = {
-    {{
-         .id = "slow-worker",
-         .reads = "phase data; CPU time of each worker",
-         .formula = "step * (1 - mean of the workers / busiest worker), at most data",
-         SHARE_OF_STEP(0.03, SMALLEST),
-         .owner = OWNER_DATA - 5,
-         EARLY_TREND,
-     },
-     .find = find_slow_worker},
-    {{.id = "batch-handover",
-      .reads = "phase data, of it with a batch ready; dataloader.*; idle devices",
-      .formula = "0: not known before it is tried",
-      SHARE_OF_STEP(0.10, "of what is more than the 1.5 ms that a batch of two tensors "
-                          "takes; less than a tenth a small step does not notice"),
-      .owner = OWNER_RISK},
-     .find = find_handover},
+    RULE("slow-worker", find_slow_worker, OWNER_DATA - 5, RULE_EARLY_TREND,
+         "phase data; CPU time of each worker",
+         "step * (1 - mean of the workers / busiest worker), at most data",
+         SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE("batch-handover", find_handover, OWNER_RISK, 0,
+         "phase data, of it with a batch ready; dataloader.*; idle devices",
+         "0: not known before it is tried",
+         SHARE_OF_STEP(0.10,
+                       "of what is more than the 1.5 ms that a batch of two tensors "
+                       "takes; less than a tenth a small step does not notice")),
     {.find = NULL},
 };

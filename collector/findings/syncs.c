@@ -1,7 +1,8 @@
-#include "findings/syncs.h"
-
+/* Ops for which the host waits until the device has come so far, as people write them. */
 #include <math.h>
 #include <string.h>
+
+#include "findings/rules.h"
 
 struct sync_kind {
     const char *op;

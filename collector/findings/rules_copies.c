@@ -1,8 +1,10 @@
-#include "findings/copies.h"
-
+/* Copies of a device: what most of them are (between which memories, how large, how fast),
+ * for rules that find them in its way, and the rule over those from pageable memory. */
+#include <math.h>
 #include <string.h>
 
 #include "findings/settings.h"
+#include "findings/work.h"
 
 /* Below this a copy takes as long for its start as for its bytes: 10 us at 6 GB/s. */
 #define SMALL_BYTES 65536.0
@@ -258,3 +260,150 @@ void copies_name(struct rule_context *context, struct finding *finding)
         return;
     }
 }
+
+/* Time of all copies and memsets since the first step, of those to the device that staged
+ * pageable memory first, and what a byte of the others takes. */
+struct to_device {
+    double all_ns, pageable_ns, pageable_bytes, pageable_count, pinned_ns, pinned_bytes;
+};
+
+static struct to_device copies_of(const struct gpu_device *device)
+{
+    struct to_device sum = {.all_ns = device->run.memset_step_ns};
+
+    for (uint32_t i = 0; i < device->run.copy_count; i++) {
+        const struct gpu_run_copies *copies = &device->run.copies[i];
+        double bytes = copies->unsized ? (double)NAN : copies->step_bytes;
+
+        sum.all_ns += copies->step_ns;
+        if (copies->way != EVENT_COPY_H2D)
+            continue;
+        if (copies->pageable) {
+            sum.pageable_ns += copies->step_ns;
+            sum.pageable_bytes += bytes;
+            sum.pageable_count += (double)copies->step_count;
+        } else if (!copies->unknown) {
+            sum.pinned_ns += copies->step_ns;
+            sum.pinned_bytes += bytes;
+        }
+    }
+    return sum;
+}
+
+/* Large copies from pinned memory cross at so much of what the link carries: 54.7 of 63 GB/s
+ * on an H200, 64 MiB each. Smaller ones, and where nobody tells of a link, from pageable
+ * memory at half the rate. */
+#define PINNED_RATE  0.85
+#define LARGE_BYTES  1048576.0
+#define PINNED_SAVES 0.5
+
+/* Of the time of copies from pageable memory, what pinned memory saves, and at most. */
+struct pinned {
+    double saves, most;
+};
+
+/* By what the job's own pinned copies take, where these are faster, else by the link. */
+static struct pinned pinned_of(const struct rule_context *context,
+                               const struct gpu_device *device,
+                               const struct to_device *copies)
+{
+    double rate = copies->pageable_bytes / copies->pageable_ns;
+    double own = copies->pinned_bytes >= copies->pageable_bytes / 10
+                     ? copies->pinned_bytes / copies->pinned_ns
+                     : (double)NAN;
+    double link = copies->pageable_bytes >= LARGE_BYTES * copies->pageable_count
+                      ? link_of_device(context, device) / 1e9
+                      : (double)NAN;
+    double saves = own > rate    ? 1 - rate / own
+                   : isnan(link) ? PINNED_SAVES
+                                 : fmax(1 - rate / (PINNED_RATE * link), 0);
+
+    return (struct pinned){saves,
+                           isnan(link) ? 1 : fmin(fmax(1 - rate / link, saves), 1)};
+}
+
+static void describe_pageable(struct rule_context *context, struct finding *finding,
+                              const struct gpu_device *device,
+                              const struct to_device *copies)
+{
+    double share = copies->pageable_ns / copies->all_ns;
+    double rate = copies->pageable_bytes / copies->pageable_ns;
+    bool pins = rule_number(context, FACT_DATALOADER_PIN_MEMORY) >= 1;
+
+    finding->title = pins ? "Tensors are copied from memory that is not pinned"
+                          : "Batches are copied from memory that is not pinned";
+    finding->sentence = rule_print(
+        context,
+        "%.0f %% of the time of copies in training is from pageable memory: staged "
+        "first%s, while the host waits",
+        100 * share,
+        isnan(copies->pageable_bytes) ? ""
+                                      : rule_print(context, ", at %.3g GB/s", rate));
+    finding->wrong_if =
+        "The copies are a few large ones, which go on beside the steps.";
+    rule_evidence_text(context, finding, "device", device->device);
+    rule_evidence(finding, "pageable_pct", 100 * share);
+    rule_evidence(finding, "pageable_gb_per_s", rate);
+    rule_evidence(finding, "pinned_gb_per_s",
+                  rule_share(copies->pinned_bytes, copies->pinned_ns));
+    rule_evidence(finding, "link_gb_per_s", link_of_device(context, device) / 1e9);
+    copies_name(context, finding);
+    /* What a loader pins already comes from elsewhere. */
+    if (!pins)
+        rule_advise_in(
+            context, finding,
+            rule_print(context, "%s and `batch.to(device, non_blocking=True)`",
+                       setting_text(context, SETTING_PIN_MEMORY, NULL)),
+            "Batches in memory of `cudaMallocHost`, copied by `cudaMemcpyAsync`");
+    rule_advise_in(
+        context, finding,
+        "Tensors of your own: two pinned buffers in turns (`torch.empty_like("
+        "batch).pin_memory()`), each filled again only after " COPY_IS_OVER,
+        "Two such buffers in turns, each filled again only after "
+        "`cudaEventSynchronize` of an event behind its copy");
+}
+
+static void find_pageable(struct rule_context *context)
+{
+    const struct gpu_device *device = rule_device(context);
+
+    if (device == NULL)
+        return;
+    /* Copies beside which nothing computes, and those that the host prepares. */
+    struct work_alone alone = work_alone(context, GPU_COPY);
+    double own = alone.ns * alone.share;
+    double waits = own + device->idle_ns[GPU_IDLE_COPY];
+    struct to_device copies = copies_of(device);
+    double share = copies.pageable_ns / copies.all_ns;
+    const struct pinned pinned = pinned_of(context, device, &copies);
+    double saves = pinned.saves, price = waits * share * saves;
+
+    if (!rule_reaches(context, price))
+        return;
+    struct finding *finding =
+        rule_add_price(context, NULL, "data", price,
+                       rule_error_of_kernels(context, price, context->train->kernels));
+
+    rule_price_between(finding, price / 2, waits * share * pinned.most);
+    rule_claim_model(context, finding, CLAIM_COPY,
+                     device->idle_ns[GPU_IDLE_COPY] * share * saves);
+    rule_claim_model(context, finding, CLAIM_WORK, own * share * saves);
+    finding->formula = rule_print(context,
+                                  "(%s copying alone%s + %s waiting for copies) * %.0f "
+                                  "%% pageable * %.0f %% saved = %s",
+                                  rule_ms(context, alone.ns),
+                                  work_alone_share(context, finding, &alone),
+                                  rule_ms(context, device->idle_ns[GPU_IDLE_COPY]),
+                                  100 * share, 100 * saves, rule_ms(context, price));
+    describe_pageable(context, finding, device, &copies);
+}
+
+const struct rule rules_copies[] = {
+    RULE("pageable-copies", find_pageable, OWNER_DEVICE - 1, RULE_SAMPLED,
+         "copies by direction and memory; GPU time by use, idle by cause; steps "
+         "that were replayed; the link, by the driver",
+         "waiting for copies * pageable share * (1 - pinned / pageable time, by "
+         "pinned copies, else by the link, else half)",
+         SHARE_OF_STEP(0.03, SMALLEST)),
+    {.find = NULL},
+};
