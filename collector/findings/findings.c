@@ -238,6 +238,24 @@ static void find_on_each(struct rule_context *context, const struct rule *rule)
     }
 }
 
+/* What the row says of each finding of the rule, from `first` on. */
+static void say_alike(struct rule_context *context, uint32_t first)
+{
+    const struct finding_rule *rule = context->rule;
+
+    for (uint32_t i = first; i < context->findings->count; i++) {
+        struct finding *finding = &context->findings->list[i];
+
+        if (finding->title[0] == '\0' && rule->title != NULL)
+            finding->title = rule->title;
+        if (finding->wrong_if[0] == '\0' && rule->wrong_if != NULL)
+            finding->wrong_if = rule->wrong_if;
+        for (uint32_t j = 0; j < FINDING_ADVICE && rule->advice[j].torch != NULL; j++)
+            rule_advise_in(context, finding, rule->advice[j].torch,
+                           rule->advice[j].native);
+    }
+}
+
 static void ask_rules(struct rule_context *context,
                       const struct findings_settings *settings)
 {
@@ -257,6 +275,7 @@ static void ask_rules(struct rule_context *context,
                 rule->find(context);
             else
                 find_on_each(context, rule);
+            say_alike(context, first);
             cap_prices(context, first);
         }
 }

@@ -142,6 +142,12 @@ struct finding_rule {
     /* Its price lies in no phase, and what comes at a period there has no part in it. */
     bool left_of_other;
     bool outside; /* its price lies in no step: it may be more than one takes */
+    /* Of its findings, where the rule says nothing else: as theirs. Advice comes behind what
+     * the rule gives; in torch's words, and for a job without Python; NULL: none. */
+    const char *title, *wrong_if;
+    struct {
+        const char *torch, *native;
+    } advice[FINDING_ADVICE];
 };
 
 /* Noise of a tenth on either side of a threshold neither brings nor takes a finding. */

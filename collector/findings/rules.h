@@ -27,8 +27,14 @@ enum rule_flags {
     RULE_OUTSIDE = 32,
 };
 
+/* In a row: for jobs with Python and without. */
+#define ADVICE(text)                                                                   \
+    {                                                                                  \
+        text, text                                                                     \
+    }
+
 /* A row: its id, what finds it, its place among the owners, what else is to be known of it,
- * what it reads, how its price comes about, and its threshold. */
+ * what it reads, how its price comes about, its threshold, and what is said of each finding. */
 #define RULE(name, finds, place, flags, numbers, price, ...)                           \
     {                                                                                  \
         .told = {.id = (name),                                                         \

@@ -120,31 +120,14 @@ static void advise_wait(struct rule_context *context, struct finding *finding,
                        NULL);
 }
 
-static void advise_exchange(const struct rule_context *context, struct finding *finding,
-                            const struct op_row *exchange)
-{
-    if (rule_is_sharded(context))
-        rule_advise(
-            finding,
-            "Where memory allows, `fully_shard(..., reshard_after_forward=False)` "
-            "gathers each parameter once a step instead of twice; fewer and larger "
-            "modules to a `fully_shard` gather less often");
-    else if (strstr(exchange->name, "recv") != NULL)
-        rule_advise(finding,
-                    "In a pipeline more and smaller micro-batches keep its stages "
-                    "busy, and stages of like length do not wait for each other");
-    rule_advise(finding,
-                "Begin the exchange earlier and wait later: `async_op=True` or "
-                "`dist.irecv`, other work, then `work.wait()`");
-}
-
 static void describe(struct rule_context *context, struct finding *finding,
                      const struct asleep_part *part, const char *name)
 {
     const struct op_row *exchange = exchange_of(context, part);
-    const char *what = exchange == NULL ? looks_wait(part->place)->what
-                                        : "waiting for another thread, as in an "
-                                          "exchange between ranks";
+    const char *what =
+        exchange == NULL
+            ? looks_wait(part->place)->what
+            : "waiting for another thread, as in an exchange between ranks";
     double step = context->train->mean_ns;
 
     finding->title = rule_print(
@@ -163,8 +146,8 @@ static void describe(struct rule_context *context, struct finding *finding,
         rule_ms(context, part->ns), name, what[0] == '\0' ? "" : ", mostly ", what,
         exchange == NULL ? "" : rule_print(context, " (`%s`)", exchange->name));
     finding->wrong_if =
-        exchange != NULL ? "It waits there for a lock, a queue or a future of its own "
-                           "process."
+        exchange != NULL
+            ? "It waits there for a lock, a queue or a future of its own process."
         : context->summary->ranks.row_count > 1
             ? "The ranks exchange something there, and none of them is late."
             : "Somebody else's result is really needed there, and no sooner.";
@@ -177,7 +160,18 @@ static void describe(struct rule_context *context, struct finding *finding,
         return;
     }
     rule_evidence_text(context, finding, "exchange", exchange->name);
-    advise_exchange(context, finding, exchange);
+    if (rule_is_sharded(context))
+        rule_advise(
+            finding,
+            "Where memory allows, `fully_shard(..., reshard_after_forward=False)` "
+            "gathers each parameter once a step instead of twice; fewer and larger "
+            "modules to a `fully_shard` gather less often");
+    else if (strstr(exchange->name, "recv") != NULL)
+        rule_advise(finding,
+                    "In a pipeline more and smaller micro-batches keep its stages "
+                    "busy, and stages of like length do not wait for each other");
+    rule_advise(finding, "Begin the exchange earlier and wait later: `async_op=True` "
+                         "or `dist.irecv`, other work, then `work.wait()`");
 }
 
 static void find_in(struct rule_context *context, enum event_phase phase,
@@ -290,20 +284,12 @@ static void find_other_code(struct rule_context *context)
         rule_ms(context, price));
     finding->sentence = rule_print(
         context,
-        "For %s of each step, in %s, the training thread works on what is no op "
-        "of torch: Python of yours, transforms of the batch, %s%snumpy, other "
-        "libraries",
+        "For %s of each step, in %s, the training thread works on what is no op of "
+        "torch: Python of yours, transforms of the batch, %s%snumpy, other libraries",
         rule_ms(context, price), name, loop, loop[0] == '\0' ? "" : ", ");
-    finding->wrong_if = "The work is the model's own, and no library does it faster.";
     rule_evidence_ms(finding, "other_code_ms", price);
     rule_evidence_text(context, finding, "part", name);
     rule_evidence(finding, "looks", context->summary->between_ops.looks);
-    rule_advise(finding,
-                "`trainglass window --steps 10 --stacks` names the lines: loops "
-                "over elements, texts, environments that are simulated");
-    rule_advise(finding,
-                "Work on whole tensors instead, or do it ahead: in the workers "
-                "of a `DataLoader`, or once before the training");
 }
 
 static void find_lock(struct rule_context *context)
@@ -324,7 +310,6 @@ static void find_lock(struct rule_context *context)
     rule_claim(finding, PART_BACKWARD, CLAIM_PYTHON, lock.ns[EVENT_PHASE_BACKWARD]);
     rule_claim(finding, PART_OPTIMIZER, CLAIM_PYTHON, lock.ns[EVENT_PHASE_OPTIMIZER]);
     rule_claim(finding, PART_OTHER, CLAIM_PYTHON, lock.ns[EVENT_PHASES]);
-    finding->title = "Another thread keeps Python's lock (the GIL) from the training";
     finding->formula = rule_print(
         context, "%.3g %% of the looks, waiting while another thread ran * %s = %s",
         100 * lock.sum_ns / step, rule_ms(context, step),
@@ -335,8 +320,6 @@ static void find_lock(struct rule_context *context)
         "a thread while another one of the process runs; thread %u (`%s`) was seen "
         "last",
         rule_ms(context, lock.sum_ns), between->runner, between->runner_name);
-    finding->wrong_if =
-        "The training waits for that thread's results, wherever it does.";
     for (uint32_t part = 0; part <= EVENT_PHASES; part++)
         if (lock.ns[part] > 0)
             rule_evidence_ms(finding, keys[part], lock.ns[part]);
@@ -345,15 +328,9 @@ static void find_lock(struct rule_context *context)
     rule_evidence_text(context, finding, "thread_name", between->runner_name);
     if (context->summary->head.live && context->summary->head.pid != 0)
         rule_advise_print(context, finding,
-                          "`py-spy dump --pid %u` names the lines of all threads: "
-                          "look for the one that computes in Python",
+                          "`py-spy dump --pid %u` names the lines of all threads: look "
+                          "for the one that computes in Python",
                           context->summary->head.pid);
-    rule_advise(finding,
-                "Do its work in a process (`multiprocessing`, the workers of a "
-                "`DataLoader`), or before the training");
-    rule_advise(finding,
-                "`sys.setswitchinterval(0.0005)`: a thread that computes gives "
-                "the lock back after 0.5 ms instead of 5 ms");
 }
 
 const struct rule rules_between_ops[] = {
@@ -363,13 +340,25 @@ const struct rule rules_between_ops[] = {
          SHARE_OF_STEP(0.03, SMALLEST)),
     RULE("other-code", find_other_code, OWNER_OPS - 5, RULE_EARLY_TREND | RULE_SAMPLED,
          "open ops of the training thread in forward; small ops; validation",
-         "share of looks with no op open, awake * step - calling ops - what is "
-         "told elsewhere",
-         SHARE_OF_STEP(0.03, SMALLEST)),
+         "share of looks with no op open, awake * step - calling ops - what is told "
+         "elsewhere",
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .wrong_if = "The work is the model's own, and no library does it faster.",
+         .advice = {ADVICE(
+                        "`trainglass window --steps 10 --stacks` names the lines: "
+                        "loops over elements, texts, environments that are simulated"),
+                    ADVICE("Work on whole tensors instead, or do it ahead: in the "
+                           "workers of a `DataLoader`, or once before the training")}),
     RULE("interpreter-lock", find_lock, OWNER_OPS - 20, RULE_EARLY_TREND | RULE_SAMPLED,
          "states of the job's threads (/proc/PID/task/TID/stat), open ops",
-         "share of looks in which the training thread waits for a thread, no op "
-         "open, and another one runs; in two phases at least * step",
-         SHARE_OF_STEP(0.03, SMALLEST)),
+         "share of looks in which the training thread waits for a thread, no op open, "
+         "and another one runs; in two phases at least * step",
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .title = "Another thread keeps Python's lock (the GIL) from the training",
+         .wrong_if = "The training waits for that thread's results, wherever it does.",
+         .advice = {ADVICE("Do its work in a process (`multiprocessing`, the workers "
+                           "of a `DataLoader`), or before the training"),
+                    ADVICE("`sys.setswitchinterval(0.0005)`: a thread that computes "
+                           "gives the lock back after 0.5 ms instead of 5 ms")}),
     {.find = NULL},
 };

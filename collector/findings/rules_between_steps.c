@@ -135,11 +135,10 @@ static const char *const place_titles[] = {
 /* After the update it is the framework's: SETTING_BETWEEN. */
 static const char *const place_codes[] = {
     [BEFORE_UPDATE] = "gradient clipping, unscaling, reading gradients",
-    [BEFORE_FORWARD] = "changing or moving the batch, evaluation or sampling without "
-                       "gradients",
-    [WITHOUT_LOADER] =
-        "making the batch, an environment, evaluation or sampling without "
-        "gradients, logging",
+    [BEFORE_FORWARD] =
+        "changing or moving the batch, evaluation or sampling without gradients",
+    [WITHOUT_LOADER] = "making the batch, an environment, evaluation or sampling "
+                       "without gradients, logging",
 };
 
 static void advise_after_update(struct rule_context *context, struct finding *finding)
@@ -157,14 +156,14 @@ static void advise_after_update(struct rule_context *context, struct finding *fi
      * takes 12 us, a fiftieth: medians of 2,500 batches of one small layer on a busy
      * machine. */
     if (loop[0] != '\0')
-        rule_advise_print(context, finding,
-                          "Larger batches are fewer: %s takes its time for "
-                          "each, large or small",
-                          loop);
+        rule_advise_print(
+            context, finding,
+            "Larger batches are fewer: %s takes its time for each, large or small",
+            loop);
     setting_advise(context, finding, SETTING_LOGGING, NULL, "");
-    rule_advise(finding,
-                "Collect numbers as tensors, and `.item()` them once per logging "
-                "interval");
+    rule_advise(
+        finding,
+        "Collect numbers as tensors, and `.item()` them once per logging interval");
 }
 
 static void advise_place(struct rule_context *context, struct finding *finding,
@@ -184,19 +183,19 @@ static void advise_place(struct rule_context *context, struct finding *finding,
                        own);
         break;
     case BEFORE_FORWARD:
-        rule_advise_in(
-            context, finding,
-            "Move what is done to a batch into the data set or `collate_fn`, "
-            "where loader workers do it beside the training",
-            own);
+        rule_advise_in(context, finding,
+                       "Move what is done to a batch into the data set or "
+                       "`collate_fn`, where loader workers do it beside the training",
+                       own);
         break;
     case WITHOUT_LOADER:
-        rule_advise_in(context, finding,
-                       rule_print(context,
-                                  "Make the next batch beside the training: %s, or a "
-                                  "thread and a queue",
-                                  setting_text(context, SETTING_WORKERS, "...")),
-                       own);
+        rule_advise_in(
+            context, finding,
+            rule_print(
+                context,
+                "Make the next batch beside the training: %s, or a thread and a queue",
+                setting_text(context, SETTING_WORKERS, "...")),
+            own);
         rule_advise_in(context, finding,
                        "Say which code makes it: `with trainglass.phase(\"data\"):`",
                        own);
@@ -253,7 +252,6 @@ static void find_between(struct rule_context *context)
         context,
         "%s of each step are neither data, forward, backward nor optimizer: %s",
         rule_ms(context, other), code);
-    finding->wrong_if = "The loop does work there that belongs to the model.";
     rule_evidence_ms(finding, "other_ms", other);
     rule_evidence_ms(finding, "median_other_ms", most);
     rule_evidence_ms(finding, "mean_other_ms", train->other_ns);
@@ -337,30 +335,6 @@ static const char *list_rest(struct rule_context *context, struct rest rest)
     return list;
 }
 
-static void advise(struct rule_context *context, struct finding *finding,
-                   const struct gpu_device *device, const struct rest *rest)
-{
-    double unknown = rest->ns[GPU_IDLE_UNKNOWN];
-    const struct hardware_row *row = rule_hardware(context, device);
-
-    if (unknown >= rest->sum_ns / 2 && row != NULL && row->other_bytes > 0)
-        rule_advise(finding, "Another process has memory on it, and while that one "
-                             "computes this job waits: `nvidia-smi` names it");
-    if (unknown >= rest->sum_ns / 2)
-        rule_advise_in(context, finding,
-                       "Its work was launched, and began late: look in the trace of "
-                       "a step for streams that wait for each other "
-                       "(`wait_stream`, `wait_event`)",
-                       "Its work was launched, and began late: look in the trace of "
-                       "a step for streams that wait for each other "
-                       "(`cudaStreamWaitEvent()`)");
-    if (finding->advice_count == 0 ||
-        rest->sum_ns - unknown >= TOLD_SHARE * context->train->mean_ns)
-        rule_advise(finding,
-                    "Each of these is small by itself: the trace of a step shows "
-                    "where it waits; a larger batch makes all of them rarer");
-}
-
 static void find_rest(struct rule_context *context)
 {
     const struct gpu_device *device = rule_device(context);
@@ -377,20 +351,35 @@ static void find_rest(struct rule_context *context)
                                     ? "%s idles, and nothing tells what it waits for"
                                     : "%s idles for several small reasons",
                                 device->device);
-    finding->formula =
-        rule_print(context,
-                   "%s of %s = %.0f %% of a step; what of it can be given "
-                   "back is not known",
-                   rule_ms(context, rest.sum_ns), rule_ms(context, step), 100 * share);
+    finding->formula = rule_print(
+        context,
+        "%s of %s = %.0f %% of a step; what of it can be given back is not known",
+        rule_ms(context, rest.sum_ns), rule_ms(context, step), 100 * share);
     finding->sentence =
         rule_print(context, "%s idles for %s of a step: %s", device->device,
                    rule_ms(context, rest.sum_ns), list_rest(context, rest));
-    finding->wrong_if = "Some of its work was not recorded: then it was not idle.";
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence_ms(finding, "idle_ms", rest.sum_ns);
     rule_evidence_ms(finding, "unknown_ms", rest.ns[GPU_IDLE_UNKNOWN]);
     rule_evidence_ms(finding, "step_ms", step);
-    advise(context, finding, device, &rest);
+    double unknown = rest.ns[GPU_IDLE_UNKNOWN];
+    const struct hardware_row *row = rule_hardware(context, device);
+
+    if (unknown >= rest.sum_ns / 2 && row != NULL && row->other_bytes > 0)
+        rule_advise(finding, "Another process has memory on it, and while that one "
+                             "computes this job waits: `nvidia-smi` names it");
+    if (unknown >= rest.sum_ns / 2)
+        rule_advise_in(
+            context, finding,
+            "Its work was launched, and began late: look in the trace of a step for "
+            "streams that wait for each other (`wait_stream`, `wait_event`)",
+            "Its work was launched, and began late: look in the trace of a step for "
+            "streams that wait for each other (`cudaStreamWaitEvent()`)");
+    if (finding->advice_count == 0 ||
+        rest.sum_ns - unknown >= TOLD_SHARE * context->train->mean_ns)
+        rule_advise(finding,
+                    "Each of these is small by itself: the trace of a step shows where "
+                    "it waits; a larger batch makes all of them rarer");
 }
 
 const struct rule rules_between_steps[] = {
@@ -398,15 +387,16 @@ const struct rule rules_between_steps[] = {
          RULE_RECORDS | RULE_LEFT_OF_OTHER,
          "what is in no phase; what other findings tell of it",
          "step - data - forward - backward - optimizer - what other findings tell; "
-         "told from that much more on than 1 ms, or than a "
-         "twentieth of a small step",
-         SHARE_OF_STEP(0.03, SMALLEST)),
+         "told from that much more on than 1 ms, or than a twentieth of a small step",
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .wrong_if = "The loop does work there that belongs to the model."),
     RULE("idle-rest", find_rest, OWNER_RISK + 1, RULE_SAMPLED,
          "idle time of devices by cause",
          "0: what of it can be given back is not known",
          SHARE(0.1,
-               "share of the step, of unknown causes and of known ones that are "
-               "too small for their own findings",
-               "some three times what most single causes may stay below")),
+               "share of the step, of unknown causes and of known ones that are too "
+               "small for their own findings",
+               "some three times what most single causes may stay below"),
+         .wrong_if = "Some of its work was not recorded: then it was not idle."),
     {.find = NULL},
 };

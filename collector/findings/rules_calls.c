@@ -51,7 +51,6 @@ static void find_slow_launches(struct rule_context *context)
                        rule_error_of_kernels(context, price, context->train->kernels));
 
     rule_claim_waits(context, finding, causes, price);
-    finding->title = "Launches hold the host far longer than a launch takes";
     finding->formula = rule_print(
         context, "min(%s in %.0f launches - %.0f us each, %s that %s waits) = %s",
         rule_ms(context, row->per_step_ns), calls, LAUNCH_NS / 1000,
@@ -59,21 +58,12 @@ static void find_slow_launches(struct rule_context *context)
     finding->sentence = rule_print(
         context, "Half of the %.0f launches of a step take %s or more, while %s idles",
         calls, rule_ms(context, row->p50_ns), device->device);
-    finding->wrong_if =
-        "Another program drives the same device: launches then wait for "
-        "its turn.";
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence_text(context, finding, "call", row->name);
     rule_evidence(finding, "calls_per_step", calls);
     rule_evidence(finding, "p50_us", row->p50_ns / 1000);
     rule_evidence(finding, "mean_us", row->mean_ns / 1000);
     rule_evidence_ms(finding, "idle_ms", waits);
-    rule_advise(finding,
-                "`unset CUDA_LAUNCH_BLOCKING` (and `AMD_SERIALIZE_KERNEL`): with "
-                "it each launch waits for its kernel");
-    rule_advise(finding, "Threads that call CUDA beside the trainer take the driver's "
-                         "lock from it: one thread for copies, no polling of memory or "
-                         "events");
 }
 
 struct call_rule {
@@ -126,9 +116,8 @@ static void find_pinning(struct rule_context *context)
         .call = OPS_CALL_PIN,
         .causes = BIT(GPU_IDLE_ALLOC),
         .title = "Pinned memory is made anew in each step",
-        .what =
-            "pin host memory or give it back: the system locks each page of it, and "
-            "the device's work may have to end first",
+        .what = "pin host memory or give it back: the system locks each page of it, "
+                "and the device's work may have to end first",
         .wrong_if = "These are the first steps: torch keeps pinned memory that it has.",
         .advice = {rule_print(context,
                               "%s instead of `.pin_memory()` in the loop: a thread of "
@@ -152,10 +141,9 @@ static void find_filling(struct rule_context *context)
         .title = "Memory is set by calls that wait for the device",
         .what = "set memory on the default stream: work of other streams ends first",
         .wrong_if = "They are calls of a library that cannot be changed.",
-        .advice = {
-            "`cudaMemsetAsync(pointer, 0, bytes, stream)` on the stream that reads "
-            "the memory, in an extension of your own",
-            "`tensor.zero_()` instead of a call of the runtime"}};
+        .advice = {"`cudaMemsetAsync(pointer, 0, bytes, stream)` on the stream that "
+                   "reads the memory, in an extension of your own",
+                   "`tensor.zero_()` instead of a call of the runtime"}};
 
     find_calls(context, &rule);
 }
@@ -207,13 +195,12 @@ static void describe_asking(struct rule_context *context, struct finding *findin
     rule_evidence(finding, "segments_given_back", memory->segments_given_back);
     rule_evidence(finding, "retries", memory->retries);
     if (retries)
-        rule_advise(
-            finding,
-            rule_infers(context)
-                ? "A smaller batch: near the limit each larger block costs all "
-                  "that was kept"
-                : "A smaller batch, or `torch.utils.checkpoint`: near the limit "
-                  "each larger block costs all that was kept");
+        rule_advise(finding,
+                    rule_infers(context)
+                        ? "A smaller batch: near the limit each larger block costs all "
+                          "that was kept"
+                        : "A smaller batch, or `torch.utils.checkpoint`: near the "
+                          "limit each larger block costs all that was kept");
     rule_advise(finding, "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; no "
                          "`torch.cuda.empty_cache()` in the loop");
     rule_advise(finding, "Batches of one shape, or padded to few: each new size asks "
@@ -242,21 +229,31 @@ static void find_asking(struct rule_context *context)
         rule_price(context, finding, price, error);
     rule_claim_waits(context, finding, BIT(GPU_IDLE_ALLOC), price);
     finding->formula =
-        guess ? rule_print(context, "%s in cudaMalloc and cudaFree / 2 = %s",
-                           rule_ms(context, spent), rule_ms(context, price))
-              : rule_print(context,
-                           "min(%s in cudaMalloc and cudaFree, %s that %s waits "
-                           "meanwhile) = %s",
-                           rule_ms(context, spent), rule_ms(context, waits),
-                           device->device, rule_ms(context, price));
+        guess
+            ? rule_print(context, "%s in cudaMalloc and cudaFree / 2 = %s",
+                         rule_ms(context, spent), rule_ms(context, price))
+            : rule_print(
+                  context,
+                  "min(%s in cudaMalloc and cudaFree, %s that %s waits meanwhile) = %s",
+                  rule_ms(context, spent), rule_ms(context, waits), device->device,
+                  rule_ms(context, price));
     describe_asking(context, finding, memory);
 }
 
 const struct rule rules_calls[] = {
-    RULE("slow-launches", find_slow_launches, OWNER_DEVICE - 5, RULE_SAMPLED,
-         "launching calls; depth of the queue; kernels; idle time of devices by cause",
-         "min(time of launches - 10 us each, idle for launches and syncs)",
-         SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE(
+        "slow-launches", find_slow_launches, OWNER_DEVICE - 5, RULE_SAMPLED,
+        "launching calls; depth of the queue; kernels; idle time of devices by cause",
+        "min(time of launches - 10 us each, idle for launches and syncs)",
+        SHARE_OF_STEP(0.03, SMALLEST),
+        .title = "Launches hold the host far longer than a launch takes",
+        .wrong_if =
+            "Another program drives the same device: launches then wait for its turn.",
+        .advice =
+            {ADVICE("`unset CUDA_LAUNCH_BLOCKING` (and `AMD_SERIALIZE_KERNEL`): with "
+                    "it each launch waits for its kernel"),
+             ADVICE("Threads that call CUDA beside the trainer take the driver's lock "
+                    "from it: one thread for copies, no polling of memory or events")}),
     RULE("pinned-allocations", find_pinning, OWNER_DEVICE - 4, RULE_SAMPLED,
          "calls that pin host memory; idle time of devices by cause",
          "min(time in the calls, idle for allocations)", SHARE_OF_STEP(0.03, SMALLEST)),

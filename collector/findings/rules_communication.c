@@ -88,11 +88,11 @@ static void find_wait(struct rule_context *context)
     rule_advise(finding,
                 "Give all ranks the same work: equal batches, lengths and data speed");
     rule_advise(finding, "No `torch.distributed.barrier()` in the loop");
-    rule_advise(finding, rule_is_replicated(context)
-                             ? "Communicate less often: `no_sync()` with gradient "
-                               "accumulation"
-                             : "Communicate less often: larger batches, or exchanges "
-                               "that are joined");
+    rule_advise(
+        finding,
+        rule_is_replicated(context)
+            ? "Communicate less often: `no_sync()` with gradient accumulation"
+            : "Communicate less often: larger batches, or exchanges that are joined");
 }
 
 const struct rule rules_communication[] = {

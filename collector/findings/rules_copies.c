@@ -172,8 +172,7 @@ static bool tell_sets(struct rule_context *context, struct finding *finding,
         context, "%s; most of it sets memory, %s at once", finding->sentence,
         rule_memory(context, (double)run->memset_bytes / (double)run->memset_count));
     rule_advise_in(context, finding,
-                   "`torch.empty` instead of `torch.zeros` where all of it is "
-                   "written",
+                   "`torch.empty` instead of `torch.zeros` where all of it is written",
                    "No `cudaMemsetAsync` of what is written whole afterwards");
     return true;
 }
@@ -220,15 +219,15 @@ void copies_tell(struct rule_context *context, struct finding *finding,
         return;
     double bytes = (double)most->bytes, count = (double)most->count;
 
-    finding->sentence = rule_print(
-        context,
-        by_host ? "%s; %.0f %% of the time of copies, without those inside of the "
-                  "device, is %s%s"
-                : "%s; %.0f %% of all time of copies in training is %s%s",
-        finding->sentence, 100 * most->ns / all_ns, words_of(most).what,
-        most->unsized
-            ? ""
-            : rule_print(context, ", %s each", rule_memory(context, bytes / count)));
+    finding->sentence =
+        rule_print(context,
+                   by_host ? "%s; %.0f %% of the time of copies, without those inside "
+                             "of the device, is %s%s"
+                           : "%s; %.0f %% of all time of copies in training is %s%s",
+                   finding->sentence, 100 * most->ns / all_ns, words_of(most).what,
+                   most->unsized ? ""
+                                 : rule_print(context, ", %s each",
+                                              rule_memory(context, bytes / count)));
     rule_evidence_text(context, finding, "copies", words_of(most).what);
     rule_evidence(finding, "copies_pct", 100 * most->ns / all_ns);
     if (most->unsized)
@@ -355,12 +354,12 @@ static void describe_pageable(struct rule_context *context, struct finding *find
             rule_print(context, "%s and `batch.to(device, non_blocking=True)`",
                        setting_text(context, SETTING_PIN_MEMORY, NULL)),
             "Batches in memory of `cudaMallocHost`, copied by `cudaMemcpyAsync`");
-    rule_advise_in(
-        context, finding,
-        "Tensors of your own: two pinned buffers in turns (`torch.empty_like("
-        "batch).pin_memory()`), each filled again only after " COPY_IS_OVER,
-        "Two such buffers in turns, each filled again only after "
-        "`cudaEventSynchronize` of an event behind its copy");
+    rule_advise_in(context, finding,
+                   "Tensors of your own: two pinned buffers in turns "
+                   "(`torch.empty_like(batch).pin_memory()`), each filled again only "
+                   "after " COPY_IS_OVER,
+                   "Two such buffers in turns, each filled again only after "
+                   "`cudaEventSynchronize` of an event behind its copy");
 }
 
 static void find_pageable(struct rule_context *context)
@@ -400,10 +399,10 @@ static void find_pageable(struct rule_context *context)
 
 const struct rule rules_copies[] = {
     RULE("pageable-copies", find_pageable, OWNER_DEVICE - 1, RULE_SAMPLED,
-         "copies by direction and memory; GPU time by use, idle by cause; steps "
-         "that were replayed; the link, by the driver",
-         "waiting for copies * pageable share * (1 - pinned / pageable time, by "
-         "pinned copies, else by the link, else half)",
+         "copies by direction and memory; GPU time by use, idle by cause; steps that "
+         "were replayed; the link, by the driver",
+         "waiting for copies * pageable share * (1 - pinned / pageable time, by pinned "
+         "copies, else by the link, else half)",
          SHARE_OF_STEP(0.03, SMALLEST)),
     {.find = NULL},
 };

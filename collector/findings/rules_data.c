@@ -132,16 +132,15 @@ static void advise_loading(struct rule_context *context, struct finding *finding
                     "two buffers in turns, `trainglass_phase_begin(TRAINGLASS_DATA)` "
                     "around the wait for it");
     else if (is_uncounted(context))
-        rule_advise(finding,
-                    "More workers than now (`num_workers`) while cores are free; "
-                    "else " CHEAPER_SAMPLES);
+        rule_advise(finding, "More workers than now (`num_workers`) while cores are "
+                             "free; else " CHEAPER_SAMPLES);
     else if (isnan(workers))
-        rule_advise_print(context, finding,
-                          "Prepare the next batch while this one trains: a loader "
-                          "with worker processes, or with more of them than it has, "
-                          "such as %s",
-                          setting_text(context, SETTING_WORKER_COUNT,
-                                       setting_number(context, wanted)));
+        rule_advise_print(
+            context, finding,
+            "Prepare the next batch while this one trains: a loader with worker "
+            "processes, or with more of them than it has, such as %s",
+            setting_text(context, SETTING_WORKER_COUNT,
+                         setting_number(context, wanted)));
     else if (loading_keeps_up(context))
         loading_advise_few_late(context, finding);
     else if (workers < 1)
@@ -168,13 +167,15 @@ static void advise_data(struct rule_context *context, struct finding *finding,
 {
     advise_loading(context, finding, workers, wanted);
     if (workers >= 1 && waits_for_storage(context) && !loading_is_collating(context))
-        rule_advise(finding, "The workers wait for their storage: copy the set to a "
-                             "local disk, or read few large files instead of many "
-                             "small ones (webdataset, tar, parquet)");
+        rule_advise(
+            finding,
+            "The workers wait for their storage: copy the set to a local disk, or read "
+            "few large files instead of many small ones (webdataset, tar, parquet)");
     if (may_repeat_samples(context, wanted))
-        rule_advise(finding, "An `IterableDataset` must take its part by "
-                             "`get_worker_info()`: else each worker yields every "
-                             "sample, to be trained as often as there are workers");
+        rule_advise(
+            finding,
+            "An `IterableDataset` must take its part by `get_worker_info()`: else each "
+            "worker yields every sample, to be trained as often as there are workers");
     if (!context->summary->native)
         loading_advise_part(context, finding);
     if (rule_number(context, FACT_DATALOADER_PERSISTENT) < 1 && workers >= 1)
@@ -368,16 +369,15 @@ static void describe(struct rule_context *context, struct finding *finding,
         workers >= 1 ? part : "",
         unanswered > 0
             ? rule_print(context,
-                         "; for %s of it a batch is there, but the workers%s "
-                         "do not hand it over",
+                         "; for %s of it a batch is there, but the workers%s do not "
+                         "hand it over",
                          rule_ms(context, unanswered),
                          context->summary->load.workers > 0 ? ", whose Python computes,"
                                                             : "")
             : "");
     finding->wrong_if =
-        loading->wanted < 1
-            ? "Loading waits for a disk or a network: then it needs no core of its own "
-              "beside the training."
+        loading->wanted < 1 ? "Loading waits for a disk or a network: then it needs no "
+                              "core of its own beside the training."
         : context->summary->native
             ? "The next batch depends on the update before it, or no core is free."
         : may_repeat_samples(context, loading->wanted)
@@ -467,11 +467,10 @@ static void find_loading(struct rule_context *context)
 
 const struct rule rules_data[] = {
     RULE("data-loading", find_loading, OWNER_DATA, 0,
-         "phase data, of it without a ready batch; dataloader.*, cpu.count, its "
-         "quota; "
+         "phase data, of it without a ready batch; dataloader.*, cpu.count, its quota; "
          "CPU time of workers; idle devices",
-         "data - taking batches over - cores that others took - max(0, loading "
-         "/ workers - compute), at most idle for data",
+         "data - taking batches over - cores that others took - max(0, loading / "
+         "workers - compute), at most idle for data",
          SHARE_OF_STEP(0.03, SMALLEST)),
     {.find = NULL},
 };

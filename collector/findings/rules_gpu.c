@@ -156,19 +156,16 @@ static void find_launch_bound(struct rule_context *context)
         .named = {"slow-launches", "sync-memset"},
         .title = "The GPU waits for the CPU to launch its work",
         .because = "the host is still inside ops when the kernel before has ended",
-        .wrong_if =
-            "A profiler that records shapes and stacks slows the ops down: look "
-            "at the step time without it.",
+        .wrong_if = "A profiler that records shapes and stacks slows the ops down: "
+                    "look at the step time without it.",
         .eager = ": fewer launches, replayed as CUDA graphs" GRAPHS_NEED,
-        .compiled =
-            "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: its "
-            "launches are replayed as CUDA graphs" GRAPHS_NEED,
+        .compiled = "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: "
+                    "its launches are replayed as CUDA graphs" GRAPHS_NEED,
         .advice = {"Larger batches: each launch is worth more work"},
         .training = "`fused=True` or `foreach=True` in the optimizer",
-        .native = {
-            "Capture the step once (`cudaStreamBeginCapture`) and replay it with "
-            "one launch (`cudaGraphLaunch`)",
-            "Larger batches: each launch is worth more work"}};
+        .native = {"Capture the step once (`cudaStreamBeginCapture`) and replay it "
+                   "with one launch (`cudaGraphLaunch`)",
+                   "Larger batches: each launch is worth more work"}};
     static const struct idle_rule begins = {
         .cause = GPU_IDLE_LAUNCH,
         .named = {"sync-memset"},
@@ -178,17 +175,16 @@ static void find_launch_bound(struct rule_context *context)
         .wrong_if = "Each kernel needs the one before, and fewer would not do.",
         .eager = ": fewer kernels, which follow each other closer in a CUDA "
                  "graph" GRAPHS_NEED,
-        .compiled =
-            "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: in a "
-            "CUDA graph kernels follow each other closer" GRAPHS_NEED,
+        .compiled = "`mode=\"reduce-overhead\"` in the `torch.compile` that is there: "
+                    "in a CUDA graph kernels follow each other closer" GRAPHS_NEED,
         .advice = {"Larger batches: fewer kernels for as many samples",
                    "Fused attention and norms"},
         .training = "`fused=True` in the optimizer",
-        .native = {"Capture the step once (`cudaStreamBeginCapture`) and replay it "
-                   "(`cudaGraphLaunch`): in a CUDA graph kernels follow each other "
-                   "closer",
-                   "Larger batches, and one kernel for several that follow each other: "
-                   "fewer for as many samples"},
+        .native =
+            {"Capture the step once (`cudaStreamBeginCapture`) and replay it "
+             "(`cudaGraphLaunch`): in a CUDA graph kernels follow each other closer",
+             "Larger batches, and one kernel for several that follow each other: fewer "
+             "for as many samples"},
         .half = true}; /* in a CUDA graph a moment passes too */
 
     struct idle_rule ungraphed = rule_waits_for_itself(context) ? begins : late;
@@ -214,10 +210,9 @@ static void find_device_sync(struct rule_context *context)
         .title = "The GPU runs empty while the CPU waits for it",
         .because = "the host waited for the device and queued nothing meanwhile",
         .wrong_if = "The waits are the profiler's own, at the ends of its steps.",
-        .advice =
-            {"No `.item()`, `.cpu()`, `print(tensor)` or `if tensor:` in the loop; "
-             "log every n-th step",
-             "Remove `torch.cuda.synchronize()`; " COPY_BACK},
+        .advice = {"No `.item()`, `.cpu()`, `print(tensor)` or `if tensor:` in the "
+                   "loop; log every n-th step",
+                   "Remove `torch.cuda.synchronize()`; " COPY_BACK},
         .native = {"No `cudaDeviceSynchronize()`, `cudaStreamSynchronize()` or plain "
                    "`cudaMemcpy()` in the loop: " COPY_BACK_NATIVE}};
     struct finding *finding = find_idle(context, &rule);
@@ -280,9 +275,8 @@ static const struct op_row *call_that_sets_up(const struct rule_context *context
  * of what is done once. */
 static void find_setup(struct rule_context *context)
 {
-    static const char shapes[] =
-        "Shapes that stay the same (`drop_last=True`, padding): "
-        "new ones need other kernels and graphs";
+    static const char shapes[] = "Shapes that stay the same (`drop_last=True`, "
+                                 "padding): new ones need other kernels and graphs";
     static const char later[] =
         "Record later: `torch.profiler.schedule(wait=1, warmup=3, active=3)`";
     bool recorded = rule_is_recording(context);
@@ -347,8 +341,7 @@ static void name_runner(struct rule_context *context, struct finding *finding)
         finding->sentence, between->runner, between->runner_name);
     rule_evidence_text(context, finding, "thread_name", between->runner_name);
     rule_advise_print(context, finding,
-                      "Do the work of `%s` in a process, if it computes in "
-                      "Python",
+                      "Do the work of `%s` in a process, if it computes in Python",
                       between->runner_name);
 }
 
@@ -379,11 +372,10 @@ static void name_sleep(struct rule_context *context, struct finding *finding)
 
     if (wait->what[0] == '\0')
         return;
-    finding->sentence = rule_print(
-        context,
-        "%s; for %s of each step the training thread is off the CPU with no op "
-        "open, mostly %s",
-        finding->sentence, rule_ms(context, ns), wait->what);
+    finding->sentence = rule_print(context,
+                                   "%s; for %s of each step the training thread is off "
+                                   "the CPU with no op open, mostly %s",
+                                   finding->sentence, rule_ms(context, ns), wait->what);
     rule_evidence_ms(finding, "asleep_ms", ns);
     rule_evidence_text(context, finding, "kernel_function", between->place[part]);
     if (between->runner_name != NULL &&
@@ -400,12 +392,10 @@ static void find_python_between_ops(struct rule_context *context)
         .title = "The GPU waits for Python between the ops",
         .because = "the host ran code that launches nothing",
         .wrong_if = "That code is needed before the next op, and cannot be moved.",
-        .advice =
-            {"Move logging, metrics and pre-processing out of the loop, or to every "
-             "n-th step"},
-        .native = {
-            "Move logging, metrics and pre-processing out of the loop, to every n-th "
-            "step or to a thread of their own"}};
+        .advice = {"Move logging, metrics and pre-processing out of the loop, or to "
+                   "every n-th step"},
+        .native = {"Move logging, metrics and pre-processing out of the loop, to every "
+                   "n-th step or to a thread of their own"}};
     struct finding *finding = find_idle(context, &rule);
 
     if (finding == NULL)
@@ -417,8 +407,8 @@ static void find_python_between_ops(struct rule_context *context)
         setting_advise_compile(
             context, finding, SETTING_COMPILE, " takes the Python out of the model",
             rule_infers(context)
-                ? "Compile what is not yet: the whole model; "
-                  "`TORCH_LOGS=graph_breaks` names where Python goes on"
+                ? "Compile what is not yet: the whole model; `TORCH_LOGS=graph_breaks` "
+                  "names where Python goes on"
                 : "Compile what is not yet: the whole model, the loss, the optimizer's "
                   "`step`; `TORCH_LOGS=graph_breaks` names where Python goes on");
 }

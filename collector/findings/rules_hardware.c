@@ -21,8 +21,8 @@ static const struct holder {
                                "`nvidia-smi -q -d TEMPERATURE,PERFORMANCE`"},
     [HARDWARE_HELD_BY_POWER] =
         {"is slowed down by power", "power held its clock", MEMORY_BOUND ".",
-         "A higher limit, where the board and your site allow it: "
-         "`nvidia-smi -q -d POWER`, `nvidia-smi -pl WATTS` (as root)"},
+         "A higher limit, where the board and your site allow it: `nvidia-smi -q -d "
+         "POWER`, `nvidia-smi -pl WATTS` (as root)"},
     [HARDWARE_HELD_BY_BOARD] =
         {"is slowed down by its board", "the board held its clock", MEMORY_BOUND ".",
          "Look at the power supply, its cables and the cooling of the board: "
@@ -87,8 +87,9 @@ static void find_held(struct rule_context *context, const struct hardware_row *r
     rule_evidence_ms(finding, "step_ms", context->train->mean_ns);
     rule_advise(finding, holder->advice);
     if (by != HARDWARE_HELD_BY_SETTING)
-        rule_advise(finding, "Work that needs less: bfloat16 or TF32 instead of "
-                             "float32, fused kernels");
+        rule_advise(
+            finding,
+            "Work that needs less: bfloat16 or TF32 instead of float32, fused kernels");
 }
 
 static void find_others(struct rule_context *context, const struct hardware_row *row,
@@ -109,8 +110,8 @@ static void find_others(struct rule_context *context, const struct hardware_row 
     finding->sentence =
         rule_print(context, "Processes that are not of this job hold %.3g GiB on %s",
                    row->other_bytes / GIB, row->device);
-    finding->wrong_if = "They hold memory and compute nothing, as a notebook that "
-                        "was left open does.";
+    finding->wrong_if =
+        "They hold memory and compute nothing, as a notebook that was left open does.";
     rule_evidence_text(context, finding, "device", row->device);
     rule_evidence(finding, "other_bytes", row->other_bytes);
     rule_evidence(finding, "job_bytes", row->job_bytes);
@@ -127,9 +128,9 @@ static void advise_clock(struct rule_context *context, struct finding *finding,
                          const struct hardware_row *row, const char *until)
 {
     rule_advise_print(context, finding,
-                      "%s lower clock: `nvidia-smi -i %u -lgc 0,%.0f`, and compare "
-                      "the energy and the time of a step; it needs root, and holds for "
-                      "all users of the GPU until `nvidia-smi -i %u -rgc`",
+                      "%s lower clock: `nvidia-smi -i %u -lgc 0,%.0f`, and compare the "
+                      "energy and the time of a step; it needs root, and holds for all "
+                      "users of the GPU until `nvidia-smi -i %u -rgc`",
                       until, row->index, CLOCK_ENOUGH * row->sm_max_mhz, row->index);
 }
 
@@ -192,11 +193,11 @@ static void find_clock(struct rule_context *context, const struct hardware_row *
 
     finding->title =
         rule_print(context, "%s waits for its memory at its full clock", row->device);
-    finding->formula = rule_print(
-        context,
-        "memory busy for %.0f %% of the time at %.0f of %.0f MHz; what a lower "
-        "clock saves is not known before it is tried",
-        100 * memory, row->mean[HARDWARE_SM_MHZ], row->sm_max_mhz);
+    finding->formula =
+        rule_print(context,
+                   "memory busy for %.0f %% of the time at %.0f of %.0f MHz; what a "
+                   "lower clock saves is not known before it is tried",
+                   100 * memory, row->mean[HARDWARE_SM_MHZ], row->sm_max_mhz);
     finding->sentence = rule_print(
         context,
         "%s reads or writes its memory for %.0f %% of the time, and takes %s J for a "
@@ -208,8 +209,8 @@ static void find_clock(struct rule_context *context, const struct hardware_row *
                          rule_digits(context, 1 / row->samples_per_joule))
             : "");
     finding->wrong_if =
-        "Products and memory take turns: then the products lose with the "
-        "clock, and the step takes longer than the energy is worth.";
+        "Products and memory take turns: then the products lose with the clock, and "
+        "the step takes longer than the energy is worth.";
     rule_evidence_text(context, finding, "device", row->device);
     rule_evidence(finding, "memory_busy_pct", 100 * memory);
     rule_evidence(finding, "joules_per_step", row->joules_per_step);
@@ -250,8 +251,8 @@ static void find_link(struct rule_context *context, const struct hardware_row *r
                    "%.3g GB/s pass a link of %.0f lanes of generation %.0f, %.0f %% of "
                    "what it can",
                    rate / 1e9, row->pcie_width, row->pcie_most, 100 * rate / most);
-    finding->wrong_if = "The link is narrower than the board's: then another slot is "
-                        "the fix.";
+    finding->wrong_if =
+        "The link is narrower than the board's: then another slot is the fix.";
     rule_evidence_text(context, finding, "device", row->device);
     rule_evidence(finding, "gb_per_s", rate / 1e9);
     rule_evidence(finding, "most_gb_per_s", most / 1e9);
@@ -270,8 +271,9 @@ static void find_link(struct rule_context *context, const struct hardware_row *r
 const struct rule rules_hardware[] = {
     {{.id = "power-limit",
       HELD_RULE,
-      SHARE_OF_STEP(0.10, "boards are built to reach their limit under full load; a "
-                          "tenth is more"),
+      SHARE_OF_STEP(
+          0.10,
+          "boards are built to reach their limit under full load; a tenth is more"),
       .owner = OWNER_WORK + 50},
      .on_hardware = find_held,
      .about = HARDWARE_HELD_BY_POWER},
@@ -289,8 +291,9 @@ const struct rule rules_hardware[] = {
      .about = HARDWARE_HELD_BY_BOARD},
     {{.id = "chosen-clocks",
       HELD_RULE,
-      SHARE_OF_STEP(0.10, "a few per cent less clock, chosen for much less power, is a "
-                          "good trade"),
+      SHARE_OF_STEP(
+          0.10,
+          "a few per cent less clock, chosen for much less power, is a good trade"),
       .owner = OWNER_WORK + 51},
      .on_hardware = find_held,
      .about = HARDWARE_HELD_BY_SETTING},

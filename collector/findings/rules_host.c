@@ -39,15 +39,15 @@ static void advise_cores(struct rule_context *context, struct finding *finding,
 
     if (threads > fit)
         rule_advise_print(context, finding,
-                          "`torch.set_num_threads(%.0f)` or `OMP_NUM_THREADS=%.0f`"
-                          ": one op has %.0f threads on %s",
+                          "`torch.set_num_threads(%.0f)` or `OMP_NUM_THREADS=%.0f`: "
+                          "one op has %.0f threads on %s",
                           fit, fit, threads, rule_cores_text(context));
     else if (workers >= 1 && threads + workers > cores && !by_others)
-        rule_advise_print(context, finding,
-                          "%.0f thread%s of an op and %.0f loader worker%s "
-                          "share %s: %s",
-                          threads, threads == 1 ? "" : "s", workers,
-                          workers == 1 ? "" : "s", rule_cores_text(context), remedy);
+        rule_advise_print(
+            context, finding,
+            "%.0f thread%s of an op and %.0f loader worker%s share %s: %s", threads,
+            threads == 1 ? "" : "s", workers, workers == 1 ? "" : "s",
+            rule_cores_text(context), remedy);
     if (busy && !(load->job_cores > 0.8 * cores))
         rule_advise(finding, "Other programs take the cores: give the job its own "
                              "(`taskset`, `--cpuset-cpus`, the scheduler's request)");
@@ -89,7 +89,6 @@ static void find_cpu_wait(struct rule_context *context)
     finding->sentence = rule_print(
         context, "For %s of a step the training thread could run and had no core",
         rule_ms(context, delay));
-    finding->wrong_if = "The machine is shared on purpose, and the others matter more.";
     rule_evidence(finding, "delay_pct", 100 * load->delay_share);
     rule_evidence(finding, "cores", cores);
     rule_evidence(finding, "threads", threads);
@@ -145,7 +144,6 @@ static void find_churn(struct rule_context *context)
         finding, price / 2,
         rule_host_saves(context, fmin((1 + COLD_AFTERWARDS) * pages, step)));
     rule_claim_model(context, finding, CLAIM_ALLOC, price);
-    finding->title = "Host memory is taken from the system and given back in each step";
     finding->formula = rule_print(
         context, "%.0f pages%s * %.2g us in the kernel%s = %s", paid,
         own >= OWN_PAGES * all                  ? ""
@@ -155,7 +153,6 @@ static void find_churn(struct rule_context *context)
     finding->sentence =
         rule_print(context, "The kernel makes %s MiB of fresh pages in each step",
                    rule_digits(context, faults * PAGE / MIB));
-    finding->wrong_if = "Memory really grows: then the pages are needed, once.";
     rule_evidence(finding, "pages_per_step", faults);
     rule_evidence_ms(finding, "kernel_ms", kernel);
     for (uint32_t i = 0; i < context->summary->memory.device_count; i++) {
@@ -170,23 +167,25 @@ static void find_churn(struct rule_context *context)
                    "Keep large buffers: allocate once before the loop");
     /* Older versions of glibc refuse a high M_MMAP_THRESHOLD_, which is worse than none:
      * once another is set, it stays at 128 KiB. */
-    rule_advise(finding,
-                "`MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1073741824` in the "
-                "environment, or `LD_PRELOAD=libjemalloc.so.2`: freed memory "
-                "stays with the process");
 }
 
 const struct rule rules_host[] = {
     RULE("cpu-wait", find_cpu_wait, OWNER_OPS + 50, RULE_EARLY_TREND,
          "/proc/PID/schedstat of the trainer; threads.*, cpu.count, its quota",
-         "share of the time without a core * step, at most what a device waits "
-         "for the host",
-         SHARE_OF_STEP(0.03, SMALLEST)),
+         "share of the time without a core * step, at most what a device waits for the "
+         "host",
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .wrong_if = "The machine is shared on purpose, and the others matter more."),
     RULE("memory-churn", find_churn, OWNER_OPS + 10, RULE_EARLY_TREND,
          "page faults and kernel time of the training thread "
          "(/proc/PID/task/TID/stat), page faults and growth of its process",
-         "kernel time, at most 5 us for each page, of pages that do not stay, and "
-         "at most what a device waits for the host",
-         SHARE_OF_STEP(0.03, SMALLEST)),
+         "kernel time, at most 5 us for each page, of pages that do not stay, and at "
+         "most what a device waits for the host",
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .title = "Host memory is taken from the system and given back in each step",
+         .wrong_if = "Memory really grows: then the pages are needed, once.",
+         .advice = {ADVICE("`MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1073741824` in "
+                           "the environment, or `LD_PRELOAD=libjemalloc.so.2`: freed "
+                           "memory stays with the process")}),
     {.find = NULL},
 };

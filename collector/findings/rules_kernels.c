@@ -12,7 +12,6 @@ static void find_float64(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    finding->title = "Kernels compute in float64: eight bytes for each number";
     finding->sentence = rule_print(
         context,
         "%s of a step are %s on float64: twice the memory of float32, and most GPUs "
@@ -20,16 +19,6 @@ static void find_float64(struct rule_context *context)
         rule_ms(context, context->summary->cuda.family_ns[KERNEL_FLOAT64]),
         rule_count(context, context->summary->cuda.family_count[KERNEL_FLOAT64],
                    "kernel"));
-    finding->wrong_if = "The model needs 16 digits.";
-    rule_advise_in(context, finding,
-                   "NumPy's default is float64: `torch.from_numpy(array.astype("
-                   "numpy.float32))`, or `batch.float()` before the copy",
-                   "`float` instead of `double`, also for constants (`0.5f`): one of "
-                   "them makes a product of doubles");
-    rule_advise_in(context, finding,
-                   "No `torch.set_default_dtype(torch.float64)` and no "
-                   "`model.double()`",
-                   NULL);
 }
 
 /* What a collective takes however few its bytes: tens of us between the GPUs of a node
@@ -61,7 +50,6 @@ static void find_collectives(struct rule_context *context)
 
     rule_price_between(finding, price / 2, alone.ns * alone.share);
     rule_claim_model(context, finding, CLAIM_WORK, price);
-    finding->title = "Many small collectives: most of their time is their start";
     finding->formula = rule_print(
         context, "min(%.0f collectives * %.0f us, %s alone) * %.2g joined%s = %s",
         count, COLLECTIVE_NS / 1000, rule_ms(context, alone.ns),
@@ -71,16 +59,14 @@ static void find_collectives(struct rule_context *context)
         context,
         "%.0f collectives of %s each in a step, %s of them while nothing computes",
         count, rule_ms(context, time / count), rule_ms(context, alone.ns));
-    finding->wrong_if = "Each result is needed before the next collective can begin.";
     rule_evidence(finding, "collectives_per_step", count);
     rule_evidence(finding, "mean_us", time / count / 1000);
     rule_evidence_ms(finding, "alone_ms", alone.ns);
-    rule_advise_in(
-        context, finding,
-        "Numbers of your own, such as losses and metrics: `torch.stack(...)` "
-        "and one `all_reduce`, every n-th step",
-        "Sum into one buffer: one `ncclAllReduce` for all, or "
-        "`ncclGroupStart` around them");
+    rule_advise_in(context, finding,
+                   "Numbers of your own, such as losses and metrics: "
+                   "`torch.stack(...)` and one `all_reduce`, every n-th step",
+                   "Sum into one buffer: one `ncclAllReduce` for all, or "
+                   "`ncclGroupStart` around them");
     rule_advise_in(context, finding,
                    rule_is_replicated(context)
                        ? "A smaller `bucket_cap_mb` than torch's 25 makes many small "
@@ -116,15 +102,9 @@ static void find_drift(struct rule_context *context)
         context, "Its kernels of a step took %s at the start, and %s at the end",
         rule_ms(context, device->compute_first_ns),
         rule_ms(context, device->compute_last_ns));
-    finding->wrong_if = "Later batches are larger on purpose, such as longer texts.";
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence_ms(finding, "first_ms", device->compute_first_ns);
     rule_evidence_ms(finding, "last_ms", device->compute_last_ns);
-    rule_advise(finding,
-                "Look whether a graph or a state grows from step to step: "
-                "`loss.detach()`, `hidden.detach()`, caches of keys and values");
-    rule_advise(finding, "A device that became hot lowers its clock: "
-                         "`nvidia-smi -q -d CLOCK,TEMPERATURE,PERFORMANCE`");
 }
 
 /* Every step reaches the same peak on every accelerator, and at least one is known: inputs
@@ -159,23 +139,16 @@ static void find_benchmark(struct rule_context *context)
         return;
     struct finding *finding = rule_add_open(context, NULL, "forward", FINDING_LOW);
 
-    finding->title = "cuDNN does not look for its fastest convolutions";
-    finding->formula =
-        rule_print(context,
-                   "convolutions are %.0f %% of a step; what a search saves is "
-                   "not known before it",
-                   100 * share);
-    finding->sentence = rule_print(
-        context,
-        "Convolutions take %s of a step, all steps need the same memory, and "
-        "`cudnn.benchmark` is off",
-        rule_ms(context, cuda->convolution_ns));
-    finding->wrong_if =
-        "Shapes differ from batch to batch: each new one is searched for.";
+    finding->formula = rule_print(context,
+                                  "convolutions are %.0f %% of a step; what a search "
+                                  "saves is not known before it",
+                                  100 * share);
+    finding->sentence = rule_print(context,
+                                   "Convolutions take %s of a step, all steps need the "
+                                   "same memory, and `cudnn.benchmark` is off",
+                                   rule_ms(context, cuda->convolution_ns));
     rule_evidence_ms(finding, "convolutions_ms", cuda->convolution_ns);
     rule_evidence(finding, "share_pct", 100 * share);
-    rule_advise(finding,
-                "`torch.backends.cudnn.benchmark = True` before the first step");
 }
 
 double rule_other_shapes(const struct rule_context *context)
@@ -215,28 +188,19 @@ static void find_search(struct rule_context *context)
         return;
     struct finding *finding = rule_add_open(context, NULL, "forward", FINDING_LOW);
 
-    finding->title = "cuDNN searches anew for each shape, and shapes vary";
-    finding->formula = rule_print(
-        context,
-        "%.0f %% of the steps with another shape; how much of the slow ones is "
-        "search is not known",
-        100 * other);
+    finding->formula = rule_print(context,
+                                  "%.0f %% of the steps with another shape; how much "
+                                  "of the slow ones is search is not known",
+                                  100 * other);
     finding->sentence = rule_print(
         context,
         "`cudnn.benchmark` is on, %.0f %% of the steps need more or less memory than "
         "usual, and while half of them take no more than %s, one in a hundred takes %s",
         100 * other, rule_ms(context, train->p50_ns), rule_ms(context, train->p99_ns));
-    finding->wrong_if =
-        "All shapes were seen by now, for what is found is kept; or the "
-        "slow steps have another cause, such as the loader.";
     rule_evidence(finding, "other_shapes_pct", 100 * other);
     rule_evidence_ms(finding, "convolutions_ms", cuda->convolution_ns);
     rule_evidence_ms(finding, "p50_ms", train->p50_ns);
     rule_evidence_ms(finding, "p99_ms", train->p99_ns);
-    rule_advise(finding, "Batches of few shapes: pad or crop to sizes that come again, "
-                         "`drop_last=True` for the last one");
-    rule_advise(finding, "Where shapes have to vary: `torch.backends.cudnn.benchmark = "
-                         "False`, and compare the time of a hundred steps");
 }
 
 /* Products, collectives and what is fused already are as large as the model makes them. */
@@ -283,30 +247,24 @@ static void find_unfused_attention(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    finding->title = "Attention writes all of its scores to memory";
     finding->sentence = rule_print(
         context,
-        "%s of a step are %s, over scores that one product (%s) wrote and "
-        "another reads",
+        "%s of a step are %s, over scores that one product (%s) wrote and another "
+        "reads",
         rule_ms(context, cuda->family_ns[KERNEL_SOFTMAX]),
         rule_count(context, cuda->family_count[KERNEL_SOFTMAX], "softmax kernel"), op);
-    finding->wrong_if = "The softmax is no attention's, or its weights themselves are "
-                        "wanted.";
     /* torch was asked for the fused form, and took the plain one. */
     if (rule_row(&context->summary->cpu, "aten::_scaled_dot_product_attention_math") !=
         NULL)
         rule_advise(finding,
-                    "`F.scaled_dot_product_attention` took its plain form: "
-                    "`with sdpa_kernel(SDPBackend.FLASH_ATTENTION):` of "
-                    "`torch.nn.attention` says why (types, head dimension, mask)");
+                    "`F.scaled_dot_product_attention` took its plain form: `with "
+                    "sdpa_kernel(SDPBackend.FLASH_ATTENTION):` of `torch.nn.attention` "
+                    "says why (types, head dimension, mask)");
     else
         rule_advise(finding,
-                    "`F.scaled_dot_product_attention(q, k, v)`: one kernel, "
-                    "which keeps the scores on the chip; models of transformers "
-                    "take it with `attn_implementation=\"sdpa\"`");
-    rule_advise(finding, "Weights of attention (`output_attentions=True`, "
-                         "`need_weights=True`) only where somebody looks at them: with "
-                         "them nothing is fused");
+                    "`F.scaled_dot_product_attention(q, k, v)`: one kernel, which "
+                    "keeps the scores on the chip; models of transformers take it with "
+                    "`attn_implementation=\"sdpa\"`");
 }
 
 /* What looks into one kernel; NULL: none is known. */
@@ -335,14 +293,12 @@ static void find_dominant(struct rule_context *context)
         return;
     struct finding *finding = rule_add_open(context, row->name, "forward", FINDING_LOW);
 
-    finding->title = "One kernel, which is no matrix product, takes much of the step";
     finding->formula = rule_print(
         context, "%s of %s = %.0f %%; what another form of it saves is not known",
         rule_ms(context, ns), rule_ms(context, context->train->mean_ns), 100 * share);
     finding->sentence = rule_print(context, "Launched %s a step, %s each",
                                    rule_times(context, row->per_step_count),
                                    rule_ms(context, row->mean_ns));
-    finding->wrong_if = "It already reads and writes each number once.";
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence_text(context, finding, "kernel", row->name);
     rule_evidence_ms(finding, "kernel_ms", ns);
@@ -364,35 +320,73 @@ const struct rule rules_kernels[] = {
     RULE("float64-kernels", find_float64, OWNER_WORK - 2, RULE_SAMPLED,
          "kernels by name; steps that were replayed",
          "kernels on float64 / 2 * " WAITED_ELSE_BUSY,
-         SHARE_OF_STEP(0.03, SMALLEST "; half of the bytes are half of the time")),
+         SHARE_OF_STEP(0.03, SMALLEST "; half of the bytes are half of the time"),
+         .title = "Kernels compute in float64: eight bytes for each number",
+         .wrong_if = "The model needs 16 digits.",
+         .advice =
+             {{"NumPy's default is float64: "
+               "`torch.from_numpy(array.astype(numpy.float32))`, or `batch.float()` "
+               "before the copy",
+               "`float` instead of `double`, also for constants (`0.5f`): one of them "
+               "makes a product of doubles"},
+              {"No `torch.set_default_dtype(torch.float64)` and no `model.double()`",
+               NULL}}),
     RULE("unfused-attention", find_unfused_attention, OWNER_WORK - 4, RULE_SAMPLED,
          "kernels by name; ops by name; steps that were replayed",
          "softmax kernels / 2 * " WAITED_AT_LEAST_BUSY,
-         SHARE_OF_STEP(0.03, SMALLEST "; half of the kernels is an estimate")),
+         SHARE_OF_STEP(0.03, SMALLEST "; half of the kernels is an estimate"),
+         .title = "Attention writes all of its scores to memory",
+         .wrong_if =
+             "The softmax is no attention's, or its weights themselves are wanted.",
+         .advice = {ADVICE(
+             "Weights of attention (`output_attentions=True`, `need_weights=True`) "
+             "only where somebody looks at them: with them nothing is fused")}),
     RULE("small-collectives", find_collectives, OWNER_WORK - 1, RULE_SAMPLED,
-         "collectives and their mean time; GPU time by use; distributed.wrapper; "
-         "steps that were replayed",
+         "collectives and their mean time; GPU time by use; distributed.wrapper; steps "
+         "that were replayed",
          "min(collectives * 20 us, communication alone) * 3/4 * " WAITED_ELSE_ALL,
-         SHARE_OF_STEP(0.03, SMALLEST)),
-    RULE("kernel-drift", find_drift, OWNER_WORK + 60, RULE_TREND | RULE_RECORDS,
-         "compute of each step; its trend (Theil-Sen, Mann-Kendall); steps that "
-         "were replayed",
-         "(last level - first level) / 2 * " WAITED_ELSE_BUSY,
-         SHARE_OF_STEP(0.05, TWENTIETH)),
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .title = "Many small collectives: most of their time is their start",
+         .wrong_if = "Each result is needed before the next collective can begin."),
+    RULE(
+        "kernel-drift", find_drift, OWNER_WORK + 60, RULE_TREND | RULE_RECORDS,
+        "compute of each step; its trend (Theil-Sen, Mann-Kendall); steps that were "
+        "replayed",
+        "(last level - first level) / 2 * " WAITED_ELSE_BUSY,
+        SHARE_OF_STEP(0.05, TWENTIETH),
+        .wrong_if = "Later batches are larger on purpose, such as longer texts.",
+        .advice = {ADVICE(
+                       "Look whether a graph or a state grows from step to step: "
+                       "`loss.detach()`, `hidden.detach()`, caches of keys and values"),
+                   ADVICE("A device that became hot lowers its clock: `nvidia-smi -q "
+                          "-d CLOCK,TEMPERATURE,PERFORMANCE`")}),
     RULE("cudnn-benchmark", find_benchmark, OWNER_RISK, RULE_SAMPLED,
          "cudnn.*; convolutions by name; peaks of memory of all steps",
          "0: not known before it is tried",
          SHARE(0.3, "share of the step that convolutions take",
-               "a tenth of less is a few hundredths of the step")),
+               "a tenth of less is a few hundredths of the step"),
+         .title = "cuDNN does not look for its fastest convolutions",
+         .wrong_if = "Shapes differ from batch to batch: each new one is searched for.",
+         .advice = {ADVICE(
+             "`torch.backends.cudnn.benchmark = True` before the first step")}),
     RULE("cudnn-search", find_search, OWNER_RISK, RULE_TREND | RULE_SAMPLED,
-         "cudnn.benchmark; convolutions by name; peaks of memory of all steps; "
-         "median and p99 of steps",
+         "cudnn.benchmark; convolutions by name; peaks of memory of all steps; median "
+         "and p99 of steps",
          "0: not known before it is tried",
          SHARE(0.5, "share of the steps with another shape",
-               "last batches of epochs and a few sizes that come again are fewer")),
+               "last batches of epochs and a few sizes that come again are fewer"),
+         .title = "cuDNN searches anew for each shape, and shapes vary",
+         .wrong_if = "All shapes were seen by now, for what is found is kept; or the "
+                     "slow steps have another cause, such as the loader.",
+         .advice = {ADVICE("Batches of few shapes: pad or crop to sizes that come "
+                           "again, `drop_last=True` for the last one"),
+                    ADVICE("Where shapes have to vary: `torch.backends.cudnn.benchmark "
+                           "= False`, and compare the time of a hundred steps")}),
     RULE("dominant-kernel", find_dominant, OWNER_RISK, RULE_SAMPLED,
          "the kernel with the most time", "0: not known before it is tried",
          SHARE_OF_STEP(0.3,
-                       "with a third of the step in one place the others matter less")),
+                       "with a third of the step in one place the others matter less"),
+         .title = "One kernel, which is no matrix product, takes much of the step",
+         .wrong_if = "It already reads and writes each number once."),
     {.find = NULL},
 };

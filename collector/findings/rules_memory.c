@@ -53,8 +53,8 @@ static void add_host_full(struct rule_context *context, const struct memory_host
             rule_print(context, "%s; this job holds %.3g GiB of it, others the rest",
                        finding->sentence, host->job_bytes / GIB);
         rule_advise(finding,
-                    "Other programs hold most of it: end what is not needed, or "
-                    "a limit for each (`systemd-run --scope -p MemoryMax=`)");
+                    "Other programs hold most of it: end what is not needed, or a "
+                    "limit for each (`systemd-run --scope -p MemoryMax=`)");
     }
     const char *ahead = setting_text(context, SETTING_PREFETCH, "1");
 
@@ -92,8 +92,7 @@ static void add_device_full(struct rule_context *context,
     finding->worst_step = device->peak_step;
     rule_advise(finding,
                 rule_infers(context)
-                    ? "A smaller batch, shorter sequences, or weights of fewer "
-                      "bits"
+                    ? "A smaller batch, shorter sequences, or weights of fewer bits"
                     : "A smaller batch with gradient accumulation, or "
                       "`torch.utils.checkpoint` for the largest layers");
     advise_segments(finding);
@@ -115,9 +114,8 @@ static void add_reserved(struct rule_context *context,
                        ? ""
                        : rule_print(context, "; tensors held %.3g GiB at the peak",
                                     device->peak_bytes / GIB));
-    finding->wrong_if =
-        "Nobody else needs the device: the allocator gives back what it "
-        "keeps before it fails.";
+    finding->wrong_if = "Nobody else needs the device: the allocator gives back what "
+                        "it keeps before it fails.";
     rule_evidence(finding, "peak_bytes", device->peak_bytes);
     advise_segments(finding);
 }
@@ -157,21 +155,19 @@ static void find_fragments(struct rule_context *context)
             continue;
         struct finding *finding =
             rule_add_risk(context, device->device, "reserved", FINDING_MEDIUM);
-        finding->title = rule_print(context,
-                                    "Memory of %s is reserved in pieces that "
-                                    "do not fit",
-                                    device->device);
+        finding->title =
+            rule_print(context, "Memory of %s is reserved in pieces that do not fit",
+                       device->device);
         finding->formula = rule_print(
             context, "(%.3g GiB reserved - %.3g GiB at the peak) / %.3g GiB = %.0f %%",
             device->reserved_bytes / GIB, device->peak_bytes / GIB,
             device->reserved_bytes / GIB, 100 * unused / device->reserved_bytes);
-        finding->sentence =
-            rule_print(context,
-                       "%.3g GiB are reserved and held no tensor even at the "
-                       "peak; the device has %.3g GiB",
-                       unused / GIB, device->total_bytes / GIB);
-        finding->wrong_if = "The peak lies before this window: an evaluation, or the "
-                            "first steps.";
+        finding->sentence = rule_print(context,
+                                       "%.3g GiB are reserved and held no tensor even "
+                                       "at the peak; the device has %.3g GiB",
+                                       unused / GIB, device->total_bytes / GIB);
+        finding->wrong_if =
+            "The peak lies before this window: an evaluation, or the first steps.";
         rule_evidence_text(context, finding, "device", device->device);
         rule_evidence(finding, "reserved_bytes", device->reserved_bytes);
         rule_evidence(finding, "peak_bytes", device->peak_bytes);
@@ -327,16 +323,16 @@ static struct finding *add_growth(struct rule_context *context, const char *what
     rule_evidence(finding, "full_in_h", hours);
     rule_evidence(finding, "full_in_low_h", growth->earliest_s / S_PER_HOUR);
     rule_evidence(finding, "full_in_high_h", growth->latest_s / S_PER_HOUR);
-    rule_advise_in(context, finding,
-                   on_device
-                       ? "Keep no graphs: `losses.append(loss.detach())` instead of "
-                         "`losses.append(loss)`, and numbers of them every n-th "
-                         "step (`torch.stack(losses).tolist()`), for `.item()` "
-                         "waits for the device"
-                       : "Keep numbers, not tensors: `losses.append(loss.item())` "
-                         "instead of `losses.append(loss)`",
-                   "Give back what a step allocates before the next one: `valgrind "
-                   "--leak-check=full` or `-fsanitize=leak` name what nobody frees");
+    rule_advise_in(
+        context, finding,
+        on_device
+            ? "Keep no graphs: `losses.append(loss.detach())` instead of "
+              "`losses.append(loss)`, and numbers of them every n-th step "
+              "(`torch.stack(losses).tolist()`), for `.item()` waits for the device"
+            : "Keep numbers, not tensors: `losses.append(loss.item())` instead of "
+              "`losses.append(loss)`",
+        "Give back what a step allocates before the next one: `valgrind "
+        "--leak-check=full` or `-fsanitize=leak` name what nobody frees");
     rule_advise_in(context, finding,
                    "`loss.detach()` in everything that outlives a step",
                    "Bound lists and caches that grow with the steps");
@@ -393,8 +389,8 @@ const struct rule rules_memory[] = {
                "fragmentation and one larger batch take about a tenth"),
          .stays = 0.97),
     RULE("memory-growth", find_growth, OWNER_RISK, RULE_TREND | RULE_RECORDS,
-         "lower envelope of allocated bytes; of recorded steps allocations and "
-         "frees by size and op; NVML: memory of the device that is used",
+         "lower envelope of allocated bytes; of recorded steps allocations and frees "
+         "by size and op; NVML: memory of the device that is used",
          "0: a risk", .threshold = 24.0, .unit = "hours until full, then it is grave",
          .min = 1, .max = 8760, .source = "a run is left alone for a night and a day",
          .stays = 1),

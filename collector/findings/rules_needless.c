@@ -21,29 +21,20 @@ static void find_bias(struct rule_context *context)
 
     if (finding == NULL)
         return;
-    finding->title =
-        "Convolutions add a bias that the batch norm behind them takes away";
     finding->formula =
         work_formula(context, finding,
                      rule_print(context, "%s for %s", rule_ms(context, time),
                                 rule_count(context, bias->count, "addition")),
                      &work);
-    finding->sentence = rule_print(
-        context,
-        "In each step %s of a bias, %s on %s, stand before a batch norm, which "
-        "subtracts the mean of each channel and the bias with it",
-        rule_count(context, bias->count, "addition"), rule_ms(context, bias->device_ns),
-        device->device);
-    finding->wrong_if = "The norm does not subtract the batch's own mean (`eval()`, "
-                        "`track_running_stats`), or the bias is read elsewhere too.";
+    finding->sentence =
+        rule_print(context,
+                   "In each step %s of a bias, %s on %s, stand before a batch norm, "
+                   "which subtracts the mean of each channel and the bias with it",
+                   rule_count(context, bias->count, "addition"),
+                   rule_ms(context, bias->device_ns), device->device);
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(finding, "additions_per_step", bias->count);
     rule_evidence_ms(finding, "additions_ms", bias->device_ns);
-    rule_advise(finding,
-                "`nn.Conv2d(..., bias=False)` before `nn.BatchNorm2d`: its own "
-                "bias stands for both");
-    rule_advise(finding, "From a checkpoint: leave out the weights' `bias` of these "
-                         "layers, and subtract them from `running_mean`");
     rule_pin(context, finding, "aten::_convolution");
 }
 
@@ -70,7 +61,6 @@ static void find_made_on_host(struct rule_context *context)
 
     rule_price_between(finding, price / 2, saved);
     rule_claim_waits(context, finding, FOR_MAKING, price);
-    finding->title = "Tensors are made on the CPU and then copied to the device";
     finding->formula = rule_print(
         context, "min(%s to make and copy %s - %.0f us each, %s that %s waits) = %s",
         rule_ms(context, made->host_ns), rule_count(context, made->count, "tensor"),
@@ -80,19 +70,11 @@ static void find_made_on_host(struct rule_context *context)
         context, "The host fills %s a step, to be copied to %s at once: %s together",
         rule_count(context, made->count, "tensor"), device->device,
         rule_ms(context, made->host_ns));
-    finding->wrong_if = "What is copied is another tensor than the one that was made "
-                        "right before.";
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(finding, "tensors_per_step", made->count);
     rule_evidence_ms(finding, "host_ms", made->host_ns);
     rule_evidence_ms(finding, "copies_ms", made->device_ns);
     rule_evidence_ms(finding, "idle_ms", waits);
-    rule_advise(finding, "`torch.zeros(..., device=device)` instead of "
-                         "`torch.zeros(...).to(device)`; so also `ones`, `full`, "
-                         "`arange`, `rand`, `randn`");
-    rule_advise(finding, "What is the same in each step: make it once, or "
-                         "`self.register_buffer(\"mask\", mask)`, which `.to(device)` "
-                         "moves with the model");
 }
 
 /* What a kernel takes however little it does: the shortest of real traces take 1.5 us on an
@@ -126,13 +108,10 @@ static void find_short(struct rule_context *context)
                                           rule_ms(context, grids))
                              : ""),
         &work);
-    finding->title = "Kernels are so short that starting them is most of their time";
     finding->sentence =
         rule_print(context, "%s kernels of a step take %s each on average, %s together",
                    rule_digits(context, cuda->short_count), rule_ms(context, mean),
                    rule_ms(context, cuda->short_self_ns));
-    finding->wrong_if =
-        "The model is as small as that, and no more of it fits into one kernel.";
     rule_evidence_text(context, finding, "device", rule_device(context)->device);
     rule_evidence(finding, "kernels_per_step", cuda->short_count);
     rule_evidence(finding, "mean_us", mean / 1000);
@@ -146,17 +125,15 @@ static void find_short(struct rule_context *context)
                 : "`mode=\"max-autotune\"` in the `torch.compile` that is there; "
                   "compile what is not yet: the loss, the optimizer's `step`");
     rule_advise(finding,
-                "A larger batch: each kernel then does more in nearly the same "
-                "time");
-    rule_advise_in(
-        context, finding,
-        rule_infers(context)
-            ? "Fused forms: `F.scaled_dot_product_attention`, `F.rms_norm`; "
-              "many small tensors as one"
-            : "Fused forms: `F.scaled_dot_product_attention`, `fused=True` in "
-              "the optimizer; many small tensors as one",
-        "One kernel for several that follow each other; what stays short in "
-        "a CUDA graph (`cudaGraphLaunch`), which starts it closer");
+                "A larger batch: each kernel then does more in nearly the same time");
+    rule_advise_in(context, finding,
+                   rule_infers(context)
+                       ? "Fused forms: `F.scaled_dot_product_attention`, `F.rms_norm`; "
+                         "many small tensors as one"
+                       : "Fused forms: `F.scaled_dot_product_attention`, `fused=True` "
+                         "in the optimizer; many small tensors as one",
+                   "One kernel for several that follow each other; what stays short in "
+                   "a CUDA graph (`cudaGraphLaunch`), which starts it closer");
 }
 
 /* Times of the run, in ns. */
@@ -209,63 +186,78 @@ static void find_turns(struct rule_context *context)
     struct finding *finding = rule_add_open(context, NULL, "other", FINDING_LOW);
 
     finding->title = rule_print(context, "Streams of %s take turns", device->device);
-    finding->formula = rule_print(
-        context,
-        "%s of a step on other streams than the busiest; what is won by running "
-        "them at once is not known",
-        rule_ms(context, alone));
+    finding->formula = rule_print(context,
+                                  "%s of a step on other streams than the busiest; "
+                                  "what is won by running them at once is not known",
+                                  rule_ms(context, alone));
     finding->sentence = rule_print(
         context,
         "%u streams have work, and for %.0f %% of its time what is not on the busiest "
         "runs alone: %s of a step, without copies and collectives",
         device->run.stream_count, 100 * (1 - beside / others), rule_ms(context, alone));
-    finding->wrong_if =
-        "One stream's work needs the other's results, each fills the device by itself, "
-        "or they belong to different parts of the run.";
     rule_evidence_text(context, finding, "device", device->device);
     rule_evidence(finding, "streams", device->run.stream_count);
     rule_evidence(finding, "busiest_pct", 100 * streams.busiest / streams.all);
     rule_evidence(finding, "streams_busy", device->run.streams_busy);
     rule_evidence_ms(finding, "alone_ms", alone);
-    rule_advise_in(
-        context, finding,
-        "Between work of two streams nothing on the default stream, and no "
-        "`torch.cuda.synchronize()`; `wait_stream` only where a result is handed "
-        "over",
-        "Between work of two streams nothing on the default stream, and no "
-        "`cudaDeviceSynchronize()`; `cudaStreamWaitEvent()` only where a result is "
-        "handed over");
-    rule_advise_in(
-        context, finding,
-        "In an extension of your own `cudaStreamCreateWithFlags(&stream, "
-        "cudaStreamNonBlocking)`: other streams wait for the legacy default one",
-        "`cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)`: other streams "
-        "wait for the legacy default one");
 }
 
 const struct rule rules_needless[] = {
     RULE("convolution-bias", find_bias, OWNER_WORK - 3, RULE_SAMPLED,
-         "of trace files: additions in aten::_convolution that a batch norm "
-         "follows; GPU time by use; steps that were replayed",
+         "of trace files: additions in aten::_convolution that a batch norm follows; "
+         "GPU time by use; steps that were replayed",
          "device time of these additions * " WAITED_AT_LEAST_BUSY,
-         SHARE_OF_STEP(0.03, SMALLEST)),
-    RULE("made-on-host", find_made_on_host, OWNER_DEVICE - 3, RULE_SAMPLED,
-         "of trace files: ops that fill a tensor on the CPU and the copy to the "
-         "device that follows; idle time of devices by cause",
-         "min(time of both - 10 us each, idle for launches + idle for Python + "
-         "idle for copies + idle after waiting + idle unknown)",
-         SHARE_OF_STEP(0.03, SMALLEST)),
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .title = "Convolutions add a bias that the batch norm behind them takes away",
+         .wrong_if = "The norm does not subtract the batch's own mean (`eval()`, "
+                     "`track_running_stats`), or the bias is read elsewhere too.",
+         .advice = {ADVICE("`nn.Conv2d(..., bias=False)` before `nn.BatchNorm2d`: its "
+                           "own bias stands for both"),
+                    ADVICE("From a checkpoint: leave out the weights' `bias` of these "
+                           "layers, and subtract them from `running_mean`")}),
+    RULE(
+        "made-on-host", find_made_on_host, OWNER_DEVICE - 3, RULE_SAMPLED,
+        "of trace files: ops that fill a tensor on the CPU and the copy to the device "
+        "that follows; idle time of devices by cause",
+        "min(time of both - 10 us each, idle for launches + idle for Python + idle for "
+        "copies + idle after waiting + idle unknown)",
+        SHARE_OF_STEP(0.03, SMALLEST),
+        .title = "Tensors are made on the CPU and then copied to the device",
+        .wrong_if =
+            "What is copied is another tensor than the one that was made right before.",
+        .advice = {ADVICE("`torch.zeros(..., device=device)` instead of "
+                          "`torch.zeros(...).to(device)`; so also `ones`, `full`, "
+                          "`arange`, `rand`, `randn`"),
+                   ADVICE("What is the same in each step: make it once, or "
+                          "`self.register_buffer(\"mask\", mask)`, which `.to(device)` "
+                          "moves with the model")}),
     RULE("short-kernels", find_short, OWNER_WORK + 7, RULE_SAMPLED,
-         "kernels below 10 us on average, and their grids; GPU time by use; steps "
-         "that were replayed",
-         "(kernels of no family * min(their mean, 2 us) * 3/4 - what "
-         "small-grids says of them) * " WAITED_AT_LEAST_BUSY,
+         "kernels below 10 us on average, and their grids; GPU time by use; steps that "
+         "were replayed",
+         "(kernels of no family * min(their mean, 2 us) * 3/4 - what small-grids says "
+         "of them) * " WAITED_AT_LEAST_BUSY,
          SHARE_OF_STEP(
-             0.05, "a twentieth of the step, for the cost of a launch is an estimate")),
+             0.05, "a twentieth of the step, for the cost of a launch is an estimate"),
+         .title = "Kernels are so short that starting them is most of their time",
+         .wrong_if =
+             "The model is as small as that, and no more of it fits into one kernel."),
     RULE("streams-in-turn", find_turns, OWNER_RISK, RULE_SAMPLED,
          "busy time of each stream, of the run; copies and collectives",
          "0: not known before it is tried",
          SHARE(0.1, "share of the step on other streams than the busiest",
-               "what runs beside the rest gives back less than its time")),
+               "what runs beside the rest gives back less than its time"),
+         .wrong_if = "One stream's work needs the other's results, each fills the "
+                     "device by itself, or they belong to different parts of the run.",
+         .advice =
+             {{"Between work of two streams nothing on the default stream, and no "
+               "`torch.cuda.synchronize()`; `wait_stream` only where a result is "
+               "handed over",
+               "Between work of two streams nothing on the default stream, and no "
+               "`cudaDeviceSynchronize()`; `cudaStreamWaitEvent()` only where a result "
+               "is handed over"},
+              {"In an extension of your own `cudaStreamCreateWithFlags(&stream, "
+               "cudaStreamNonBlocking)`: other streams wait for the legacy default one",
+               "`cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)`: other "
+               "streams wait for the legacy default one"}}),
     {.find = NULL},
 };

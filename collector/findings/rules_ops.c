@@ -106,17 +106,16 @@ static void advise_tiny(struct rule_context *context, struct finding *finding)
     rule_advise(finding, "Work on whole tensors instead of loops over their parts; "
                          "larger batches make each call worth more");
     if (vary)
-        rule_advise(finding,
-                    "Pad batches to few shapes before you try `torch.compile`: "
-                    "each new shape may compile anew");
+        rule_advise(finding, "Pad batches to few shapes before you try "
+                             "`torch.compile`: each new shape may compile anew");
     else
         setting_advise(
             context, finding, SETTING_COMPILE, NULL,
             " makes few large ops of them; compare steps with and without it");
     finding->wrong_if =
         "A device that this page does not see is busy all the time: then calls are "
-        "hidden behind it. `torch.compile` can also lose: with batches of many "
-        "shapes, and with small models on the CPU, where a tiny BERT in transformers' "
+        "hidden behind it. `torch.compile` can also lose: with batches of many shapes, "
+        "and with small models on the CPU, where a tiny BERT in transformers' "
         "`Trainer` became 20 to 23 % slower.";
     /* Whether the advice brings the price is less sure than that it is spent. */
     if (vary)
@@ -161,7 +160,6 @@ static void find_tiny(struct rule_context *context)
 
     finding->takes_ns = (self + loops) * price / all;
     rule_claim_model(context, finding, CLAIM_CALLS, price);
-    finding->title = "Many ops are too small to be worth their call";
     finding->formula = rule_print(
         context, "%.0f calls * min(%.3g us, %.3g us) * %.2g%s%s = %s", calls,
         self / calls / 1000, CALL_NS / 1000, 1 + PYTHON_SHARE,
@@ -207,7 +205,6 @@ static void find_loop(struct rule_context *context)
                        price);
     finding->takes_ns = optimizer;
     rule_claim(finding, PART_OPTIMIZER, CLAIM_CALLS, price);
-    finding->title = "The optimizer updates one tensor after the other";
     finding->formula =
         rule_print(context, "%s optimizer - %s when fused%s = %s",
                    rule_ms(context, optimizer), rule_ms(context, stays),
@@ -216,20 +213,17 @@ static void find_loop(struct rule_context *context)
         isnan(tensors)
             ? rule_print(context, "%s takes %s of a step, neither fused nor foreach",
                          class, rule_ms(context, optimizer))
-            : rule_print(context,
-                         "%s takes %s of a step for %.0f tensors, neither fused "
-                         "nor foreach",
-                         class, rule_ms(context, optimizer), tensors);
-    finding->wrong_if = "A few large tensors hold nearly all parameters, or the class "
-                        "has no fused form in your version of torch.";
+            : rule_print(
+                  context,
+                  "%s takes %s of a step for %.0f tensors, neither fused nor foreach",
+                  class, rule_ms(context, optimizer), tensors);
     rule_evidence_ms(finding, "optimizer_ms", optimizer);
     rule_evidence(finding, "tensors", tensors);
     rule_evidence_text(context, finding, "class", class);
     setting_advise(context, finding, SETTING_FUSED, class,
                    host ? " (on the CPU from torch 2.4 on)" : "");
     rule_advise_print(context, finding,
-                      "`%s(..., foreach=True)` where your torch has no "
-                      "fused form",
+                      "`%s(..., foreach=True)` where your torch has no fused form",
                       class);
 }
 
@@ -258,22 +252,21 @@ static void find_module(struct rule_context *context)
     finding->formula = rule_print(
         context, "%s of %s = %.0f %%; what another form of it saves is not known",
         rule_ms(context, ns), rule_ms(context, step), 100 * ns / step);
-    finding->sentence = rule_print(
-        context,
-        "Of the modules `%s` has the most: the ops that it calls itself take %s of a "
-        "step%s%s",
-        module->name, rule_ms(context, ns), device == NULL ? "" : " on ",
-        device == NULL ? "" : device->device);
-    finding->wrong_if = "It is as large as the model needs it.";
+    finding->sentence =
+        rule_print(context,
+                   "Of the modules `%s` has the most: the ops that it calls itself "
+                   "take %s of a step%s%s",
+                   module->name, rule_ms(context, ns), device == NULL ? "" : " on ",
+                   device == NULL ? "" : device->device);
     rule_evidence_text(context, finding, "module", module->name);
     rule_evidence_ms(finding, "module_ms", ns);
     rule_evidence(finding, "share_pct", 100 * ns / step);
     rule_advise(finding, "`trainglass analyze --group module TRACE` lists its ops with "
                          "their time: begin with the first");
-    rule_advise_compile(
-        context, finding, "`module.compile()` of this one alone fuses its small ops",
-        "`mode=\"max-autotune\"` in the `torch.compile` of it takes the "
-        "fastest of several forms");
+    rule_advise_compile(context, finding,
+                        "`module.compile()` of this one alone fuses its small ops",
+                        "`mode=\"max-autotune\"` in the `torch.compile` of it takes "
+                        "the fastest of several forms");
 }
 
 /* What another form of these ops is. */
@@ -281,9 +274,9 @@ static const struct form {
     const char *op, *instead;
 } forms[] = {
     {"aten::sort", "`torch.topk(x, k)` where only the largest or smallest are needed"},
-    {"aten::embedding_dense_backward", "`nn.Embedding(..., sparse=True)` with "
-                                       "`torch.optim.SparseAdam`: the gradient then "
-                                       "has the batch's rows alone"},
+    {"aten::embedding_dense_backward",
+     "`nn.Embedding(..., sparse=True)` with `torch.optim.SparseAdam`: the gradient "
+     "then has the batch's rows alone"},
     {"aten::_cdist_forward",
      "`torch.cdist(..., compute_mode=\"use_mm_for_euclid_dist\")`: as a matrix "
      "product"},
@@ -344,8 +337,6 @@ static void find_op(struct rule_context *context)
     finding->sentence = rule_print(context, "%s computes for %s of a step in %s",
                                    row->name, rule_ms(context, row->per_step_ns),
                                    rule_count(context, row->per_step_count, "call"));
-    finding->wrong_if =
-        "It is what the model is there for, or runs in a thread beside the training.";
     rule_evidence_text(context, finding, "op", row->name);
     rule_evidence_ms(finding, "op_ms", row->per_step_ns);
     rule_evidence(finding, "share_pct", 100 * row->per_step_ns / step);
@@ -353,8 +344,6 @@ static void find_op(struct rule_context *context)
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
         if (strcmp(row->name, forms[i].op) == 0)
             rule_advise(finding, forms[i].instead);
-    rule_advise(finding, "Another form of it, fewer and larger calls, or a result that "
-                         "is kept from step to step");
     rule_pin(context, finding, row->name);
 }
 
@@ -362,20 +351,29 @@ const struct rule rules_ops[] = {
     RULE("tiny-ops", find_tiny, OWNER_OPS + 1, RULE_SAMPLED,
          "CPU ops below 10 us of self time; compile.used; phase data, "
          "dataloader.workers",
-         "calls * min(self time of a call, 2 us) * 1.5 - optimizer's loop - the "
-         "share of loading by the trainer, at most what these ops take",
+         "calls * min(self time of a call, 2 us) * 1.5 - optimizer's loop - the share "
+         "of loading by the trainer, at most what these ops take",
          SHARE_OF_STEP(0.10, "the cost of a call is an estimate, so twice as much as "
-                             "of what is measured")),
+                             "of what is measured"),
+         .title = "Many ops are too small to be worth their call"),
     RULE("optimizer-loop", find_loop, OWNER_OPS, 0, "phase optimizer; optimizer.*",
-         "optimizer - max(optimizer / 5, on the CPU numbers * 1 ns), at most "
-         "what a device waits for the host",
-         SHARE_OF_STEP(0.03, SMALLEST)),
+         "optimizer - max(optimizer / 5, on the CPU numbers * 1 ns), at most what a "
+         "device waits for the host",
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .title = "The optimizer updates one tensor after the other",
+         .wrong_if = "A few large tensors hold nearly all parameters, or the class has "
+                     "no fused form in your version of torch."),
     RULE("dominant-module", find_module, OWNER_RISK, RULE_SAMPLED,
          "of trace files with Python: ops by module", "0: not known before it is tried",
          SHARE_OF_STEP(0.3,
-                       "with a third of the step in one place the others matter less")),
+                       "with a third of the step in one place the others matter less"),
+         .wrong_if = "It is as large as the model needs it."),
     RULE("dominant-op", find_op, OWNER_RISK, RULE_SAMPLED,
          "of jobs on the CPU: ops by their own time", "0: not known before it is tried",
-         SHARE_OF_STEP(0.5, "more than all others together")),
+         SHARE_OF_STEP(0.5, "more than all others together"),
+         .wrong_if = "It is what the model is there for, or runs in a thread beside "
+                     "the training.",
+         .advice = {ADVICE("Another form of it, fewer and larger calls, or a result "
+                           "that is kept from step to step")}),
     {.find = NULL},
 };

@@ -139,8 +139,8 @@ static void advise_phase(struct rule_context *context, struct finding *finding,
     switch (rule_part_of(last->ranks->slowest_cause)) {
     case PART_DATA:
         rule_advise_print(context, finding,
-                          "Batches of rank %d come late: compare its part of the "
-                          "data, its disk and its loader with the others'",
+                          "Batches of rank %d come late: compare its part of the data, "
+                          "its disk and its loader with the others'",
                           rank);
         return;
     case PART_FORWARD:
@@ -148,9 +148,8 @@ static void advise_phase(struct rule_context *context, struct finding *finding,
     case PART_BACKWARD:
         rule_advise_print(
             context, finding,
-            "Look in %s for what rank %d alone does (`if rank == %d`), for "
-            "samples that are longer there, and for a slower device or "
-            "slower cores",
+            "Look in %s for what rank %d alone does (`if rank == %d`), for samples "
+            "that are longer there, and for a slower device or slower cores",
             last->ranks->slowest_cause, rank, rank);
         return;
     case PART_OTHER:
@@ -158,9 +157,8 @@ static void advise_phase(struct rule_context *context, struct finding *finding,
         if (strcmp(last->ranks->slowest_cause, "other") == 0)
             rule_advise_print(
                 context, finding,
-                "Look between the update and the next batch for what rank "
-                "%d alone does: logging, checkpoints, metrics; do it less "
-                "often, or in a thread",
+                "Look between the update and the next batch for what rank %d alone "
+                "does: logging, checkpoints, metrics; do it less often, or in a thread",
                 rank);
     }
 }
@@ -170,25 +168,25 @@ static void advise(struct rule_context *context, struct finding *finding,
 {
     if (last->by_core)
         rule_advise_print(context, finding,
-                          "Rank %d waits for a core: give each rank cores of its "
-                          "own (`taskset`), or fewer threads (`OMP_NUM_THREADS`)",
+                          "Rank %d waits for a core: give each rank cores of its own "
+                          "(`taskset`), or fewer threads (`OMP_NUM_THREADS`)",
                           last->row->rank);
     else if (last->by_data)
-        rule_advise(finding,
-                    "Batches of one size on all ranks: the same `batch_size`, and "
-                    "samples of like length, sorted or bucketed over all ranks before "
-                    "they are split (`DistributedSampler`), or a cap on elements "
-                    "instead of samples");
+        rule_advise(
+            finding,
+            "Batches of one size on all ranks: the same `batch_size`, and samples of "
+            "like length, sorted or bucketed over all ranks before they are split "
+            "(`DistributedSampler`), or a cap on elements instead of samples");
     else
         advise_phase(context, finding, last);
     if (!context->summary->head.from_file)
-        rule_advise(finding, "`/api/trace?last=10s&rank=all` shows the ranks beside "
-                             "each other");
+        rule_advise(finding,
+                    "`/api/trace?last=10s&rank=all` shows the ranks beside each other");
     else if (finding->advice_count == 0) /* nothing is known of where */
-        rule_advise_print(context, finding,
-                          "Compare a step of rank %d with the same one in the file "
-                          "of another rank",
-                          last->row->rank);
+        rule_advise_print(
+            context, finding,
+            "Compare a step of rank %d with the same one in the file of another rank",
+            last->row->rank);
 }
 
 /* It holds the others up: on its own page its phase is too long, on theirs they wait for
@@ -249,9 +247,6 @@ static void find_last_rank(struct rule_context *context)
                          100 * (last.elements / last.others_elements - 1),
                          last.elements, last.others_elements)
             : "");
-    finding->wrong_if =
-        "The ranks do different work on purpose, such as stages of a pipeline, or one "
-        "that hands out the batches.";
     rule_evidence(finding, "last_rank", last.row->rank);
     rule_evidence(finding, "ranks", ranks->row_count);
     rule_evidence(finding, "last_in_pct", 100 * ranks->slowest_share);
@@ -271,6 +266,8 @@ const struct rule rules_ranks[] = {
          "one's device only communicates in them; dataloader.elements",
          "own time of the last rank - that of the last of the others; where its "
          "batches are larger, of its backward as much as of its forward",
-         SHARE_OF_STEP(0.03, SMALLEST)),
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .wrong_if = "The ranks do different work on purpose, such as stages of a "
+                     "pipeline, or one that hands out the batches."),
     {.find = NULL},
 };

@@ -187,7 +187,6 @@ static void find_collections(struct rule_context *context)
                    hypot(finding->error_ns,
                          rule_error_of_kernels(context, collections.saves,
                                                rule_device(context)->known_steps)));
-    finding->title = "Python collects garbage in the middle of steps";
     finding->formula =
         rule_print(context, "%s with collections: %s of each step%s",
                    rule_count(context, gc->steps, "step"), rule_ms(context, whole),
@@ -195,13 +194,7 @@ static void find_collections(struct rule_context *context)
     finding->sentence = rule_print(
         context, "%s of each step are garbage collections; the longest took %s",
         rule_ms(context, gc->ns_per_step), rule_ms(context, gc->worst_ns));
-    finding->wrong_if = "Reference cycles hold much memory: then it grows without the "
-                        "collections.";
     rule_evidence(finding, "collections", rule_number(context, FACT_GC_COLLECTIONS));
-    rule_advise(finding, "`gc.collect(); gc.freeze()` after set-up: what lives for the "
-                         "whole run is not looked at again");
-    rule_advise(finding, "`gc.disable()` before the loop and `gc.collect()` between "
-                         "epochs, where all ranks wait anyway");
 }
 
 /* One slow step begins each run, which goes on; a file ends as it is. */
@@ -230,7 +223,6 @@ static void find_warm_up(struct rule_context *context)
         extra->steps == 1 ? "The first step took" : "The first steps took up to",
         rule_ms(context, extra->worst_ns),
         rule_ms(context, context->summary->rhythm.median_ns));
-    finding->wrong_if = "The run is as short as this: then its warm-up is a real cost.";
     rule_advise(finding, recorded
                              ? "Compare runs by the median, or record later: "
                                "`torch.profiler.schedule(wait=1, warmup=3, active=3)`"
@@ -278,18 +270,11 @@ static void find_epoch_start(struct rule_context *context)
                    restart ? rule_print(context, ": %s must start first",
                                         rule_workers(context, workers))
                            : "");
-    finding->wrong_if = "The data set must be opened anew for each epoch.";
     rule_evidence(finding, "steps_per_epoch", length);
     rule_evidence(finding, "workers", workers);
     if (restart)
         setting_advise(context, finding, SETTING_PERSISTENT, NULL,
                        ": workers live on between epochs" WORKERS_LIVE);
-    rule_advise_in(
-        context, finding,
-        "Longer epochs: a sampler with replacement, or several passes over "
-        "the data in one",
-        "Longer epochs, or the first batch of the next one loaded before this "
-        "one ends");
 }
 
 /* What runs every `period` steps, by where the slow ones have their extra time. */
@@ -303,18 +288,18 @@ static void advise_periodic(struct rule_context *context, struct finding *findin
         if (!native)
             (void)loading_advise_ahead(context, finding,
                                        context->summary->rhythm.period.worst_ns);
-        rule_advise_print(context, finding,
-                          "Look for what the loader does every %u batches: a file "
-                          "or shard that is opened, a buffer that is filled again; "
-                          "do it ahead, in a thread or worker",
-                          period);
+        rule_advise_print(
+            context, finding,
+            "Look for what the loader does every %u batches: a file or shard that is "
+            "opened, a buffer that is filled again; do it ahead, in a thread or worker",
+            period);
         return;
     case PART_FORWARD:
     case PART_BACKWARD:
     case PART_OPTIMIZER:
         rule_advise_print(context, finding,
-                          "The extra time lies in %s: look there for "
-                          "`step %% %u == 0`%s, and do it less often",
+                          "The extra time lies in %s: look there for `step %% %u == "
+                          "0`%s, and do it less often",
                           rule_parts[part], period,
                           part == PART_FORWARD ? " (images, statistics, a second model)"
                           : part == PART_BACKWARD
@@ -324,9 +309,8 @@ static void advise_periodic(struct rule_context *context, struct finding *findin
     case PART_OTHER:
     default:
         rule_advise_print(context, finding,
-                          "%sook for `step %% %u == 0` (logging, "
-                          "checkpoints, images, validation)%s: do it less "
-                          "often",
+                          "%sook for `step %% %u == 0` (logging, checkpoints, images, "
+                          "validation)%s: do it less often",
                           known ? "The extra time lies in no phase: l" : "L", period,
                           known ? " between the update and the next batch" : "");
         rule_advise_print(context, finding, "Save checkpoints beside the training: %s",
@@ -358,7 +342,6 @@ static void find_periodic(struct rule_context *context)
     finding->sentence =
         rule_print(context, "One step in %u takes %s longer%s%s", rhythm->period_steps,
                    each(context, extra), comma, place);
-    finding->wrong_if = "What runs there is needed that often.";
     rule_evidence(finding, "period_steps", rhythm->period_steps);
     advise_periodic(context, finding, extra->part, rhythm->period_steps);
 }
@@ -403,7 +386,6 @@ static void find_drift(struct rule_context *context)
         return;
     const char *place = where(context, extra->part);
 
-    finding->title = "Steps become slower and slower";
     finding->formula = rule_print(
         context, "(%s at the end - %s at the start) / 2%s = %s",
         rule_ms(context, rhythm->last_ns), rule_ms(context, rhythm->first_ns),
@@ -415,42 +397,53 @@ static void find_drift(struct rule_context *context)
         context, "In %u steps their time grew from %s to %s%s%s", extra->steps,
         rule_ms(context, rhythm->first_ns), rule_ms(context, rhythm->last_ns),
         place[0] == '\0' ? "" : ", most of it ", place);
-    finding->wrong_if = "Later batches are larger on purpose, such as longer texts.";
     rule_evidence_ms(finding, "first_ms", rhythm->first_ns);
     rule_evidence_ms(finding, "last_ms", rhythm->last_ns);
-    rule_advise_in(
-        context, finding,
-        "Look for lists that grow and are walked in each step: `sum(losses)`, "
-        "metrics over all batches, hooks added again",
-        "Look for lists that grow and are walked in each step");
-    rule_advise_in(
-        context, finding,
-        "`loss.detach()` where a graph is kept from step to step; a GPU that "
-        "became hot shows in its clocks",
-        NULL);
 }
 
 const struct rule rules_rhythm[] = {
-    RULE("gc-pauses", find_collections, OWNER_STEPS - 20,
-         RULE_EARLY_TREND | RULE_RECORDS, "garbage collections inside of steps",
-         "time of collections / steps, at most what a device waits for the "
-         "host; of "
-         "few that were recorded, at most what these steps are longer",
-         SHARE_OF_STEP(0.03, SMALLEST)),
+    RULE(
+        "gc-pauses", find_collections, OWNER_STEPS - 20,
+        RULE_EARLY_TREND | RULE_RECORDS, "garbage collections inside of steps",
+        "time of collections / steps, at most what a device waits for the host; of few "
+        "that were recorded, at most what these steps are longer",
+        SHARE_OF_STEP(0.03, SMALLEST),
+        .title = "Python collects garbage in the middle of steps",
+        .wrong_if =
+            "Reference cycles hold much memory: then it grows without the collections.",
+        .advice = {ADVICE("`gc.collect(); gc.freeze()` after set-up: what lives for "
+                          "the whole run is not looked at again"),
+                   ADVICE("`gc.disable()` before the loop and `gc.collect()` between "
+                          "epochs, where all ranks wait anyway")}),
     RULE("warm-up", find_warm_up, OWNER_STEPS - 10, RULE_TREND,
          "step times from the first step on",
          "sum of (step - median) over the first slow ones / steps",
-         SHARE_OF_STEP(0.10, "less does not mislead a comparison of means by a tenth")),
+         SHARE_OF_STEP(0.10, "less does not mislead a comparison of means by a tenth"),
+         .wrong_if = "The run is as short as this: then its warm-up is a real cost."),
     RULE("epoch-start", find_epoch_start, OWNER_DATA - 10, RULE_EARLY_TREND,
          "phase data of each epoch's first step; dataloader.*",
          "sum of (step - median) over the slow beginnings of epochs / steps",
-         SHARE_OF_STEP(0.03, SMALLEST)),
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .wrong_if = "The data set must be opened anew for each epoch.",
+         .advice = {{"Longer epochs: a sampler with replacement, or several passes "
+                     "over the data in one",
+                     "Longer epochs, or the first batch of the next one loaded before "
+                     "this one ends"}}),
     RULE("periodic-steps", find_periodic, OWNER_STEPS - 5, RULE_TREND,
          "step times; distance of the slow ones; compile.*",
          "sum of (step - median) over the slow ones / steps",
-         SHARE_OF_STEP(0.03, SMALLEST)),
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .wrong_if = "What runs there is needed that often."),
     RULE("step-drift", find_drift, OWNER_STEPS - 4, RULE_TREND,
          "step times; their trend (Theil-Sen, Mann-Kendall)",
-         "(last level - first level) / 2", SHARE_OF_STEP(0.05, TWENTIETH)),
+         "(last level - first level) / 2", SHARE_OF_STEP(0.05, TWENTIETH),
+         .title = "Steps become slower and slower",
+         .wrong_if = "Later batches are larger on purpose, such as longer texts.",
+         .advice = {{"Look for lists that grow and are walked in each step: "
+                     "`sum(losses)`, metrics over all batches, hooks added again",
+                     "Look for lists that grow and are walked in each step"},
+                    {"`loss.detach()` where a graph is kept from step to step; a GPU "
+                     "that became hot shows in its clocks",
+                     NULL}}),
     {.find = NULL},
 };

@@ -40,12 +40,11 @@ static void add_spike(struct rule_context *context, const struct memory_device *
     rule_evidence(finding, "of_steps", device->peaks);
     rule_evidence_text(context, finding, "op", device->peak_op);
     finding->worst_step = device->peak_step;
-    rule_advise(finding,
-                "Batches of alike length: sort or bucket samples by size, or cap "
-                "the longest");
-    rule_advise(finding,
-                "`torch.no_grad()` around metrics and images that are made every "
-                "n-th step; large results to the host at once");
+    rule_advise(
+        finding,
+        "Batches of alike length: sort or bucket samples by size, or cap the longest");
+    rule_advise(finding, "`torch.no_grad()` around metrics and images that are made "
+                         "every n-th step; large results to the host at once");
 }
 
 static void find_spikes(struct rule_context *context)
@@ -107,10 +106,10 @@ static void describe_room(struct rule_context *context, struct finding *finding,
                     : "ten such batches and");
     finding->wrong_if =
         rule_infers(context)
-            ? "Who asks waits for each answer, the loader cannot fill a larger "
-              "batch in time, or memory does not grow with it."
-            : "The training depends on this batch size, the loader cannot fill "
-              "a larger one in time, or memory does not grow with the batch.";
+            ? "Who asks waits for each answer, the loader cannot fill a larger batch "
+              "in time, or memory does not grow with it."
+            : "The training depends on this batch size, the loader cannot fill a "
+              "larger one in time, or memory does not grow with the batch.";
     rule_evidence(finding, "peak_bytes", memory->peak_bytes);
     rule_evidence(finding, "floor_bytes", memory->floor_bytes);
     rule_evidence(finding, "total_bytes", memory->total_bytes);
@@ -150,7 +149,6 @@ static void find_room(struct rule_context *context)
         rule_error_of_kernels(context, most, context->train->kernels));
 
     rule_claim_waits(context, finding, causes, price);
-    finding->title = "There is room for a batch of twice the size";
     finding->formula = rule_print(
         context,
         "min(%s that %s waits for the host, %s / 2) / 2 = %s for as many samples",
@@ -171,7 +169,6 @@ static void find_shared(struct rule_context *context)
         return;
     struct finding *finding = rule_add_risk(context, NULL, "host", FINDING_HIGH);
 
-    finding->title = "Shared memory is nearly full: a worker may die of a bus error";
     finding->formula =
         rule_print(context, "%s MiB of %s MiB in /dev/shm = %.0f %%",
                    rule_digits(context, host->shared_used_bytes / MIB),
@@ -179,20 +176,19 @@ static void find_shared(struct rule_context *context)
     finding->sentence = rule_print(
         context, "Workers hand their batches over in /dev/shm, where %s MiB are left",
         rule_digits(context, (host->shared_bytes - host->shared_used_bytes) / MIB));
-    finding->wrong_if = "Something else fills it, and will not grow.";
     rule_evidence(finding, "used_bytes", host->shared_used_bytes);
     rule_evidence(finding, "limit_bytes", host->shared_bytes);
     rule_evidence(finding, "workers", rule_number(context, FACT_DATALOADER_WORKERS));
     rule_evidence(finding, "prefetch_factor",
                   rule_number(context, FACT_DATALOADER_PREFETCH));
-    rule_advise(finding, "A container's is 64 MiB unless asked: `docker run "
-                         "--shm-size=8g`, or `--ipc=host`; in Kubernetes an `emptyDir` "
-                         "with `medium: Memory` at /dev/shm");
+    rule_advise(
+        finding,
+        "A container's is 64 MiB unless asked: `docker run --shm-size=8g`, or "
+        "`--ipc=host`; in Kubernetes an `emptyDir` with `medium: Memory` at /dev/shm");
     const char *ahead = setting_text(context, SETTING_PREFETCH, "1");
 
     rule_advise_print(context, finding,
-                      "Fewer workers%s%s: each batch ahead lies there until it is "
-                      "used",
+                      "Fewer workers%s%s: each batch ahead lies there until it is used",
                       ahead[0] == '\0' ? "" : ", or ", ahead);
 }
 
@@ -201,16 +197,21 @@ const struct rule rules_room[] = {
          "peak of memory of each step, the device's memory", "0: a risk",
          .threshold = 0.20, .unit = "share over the usual peak", .min = 0, .max = 100,
          .source = "batches that differ a little need a tenth more or less"),
-    RULE("larger-batch", find_room, OWNER_DEVICE + 50, RULE_SAMPLED,
-         "peaks of memory, what stays between steps; NVML: memory that is used; idle "
-         "time of devices by cause",
-         "min(idle for launches + idle for Python, step / 2) / 2",
-         SHARE_OF_STEP(0.15, "another batch size is a change of the training: not for "
-                             "a few hundredths")),
+    RULE(
+        "larger-batch", find_room, OWNER_DEVICE + 50, RULE_SAMPLED,
+        "peaks of memory, what stays between steps; NVML: memory that is used; idle "
+        "time of devices by cause",
+        "min(idle for launches + idle for Python, step / 2) / 2",
+        SHARE_OF_STEP(
+            0.15,
+            "another batch size is a change of the training: not for a few hundredths"),
+        .title = "There is room for a batch of twice the size"),
     RULE("shared-memory", find_shared, OWNER_RISK, RULE_TREND,
          "what is used of /dev/shm; dataloader.workers", "0: a risk",
          SHARE(0.80, "share of /dev/shm",
                "between two samples of a second a batch of each worker comes on top"),
-         .stays = 0.95),
+         .stays = 0.95,
+         .title = "Shared memory is nearly full: a worker may die of a bus error",
+         .wrong_if = "Something else fills it, and will not grow."),
     {.find = NULL},
 };

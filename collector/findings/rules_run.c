@@ -20,7 +20,6 @@ static void find_saving(struct rule_context *context)
     /* The copy to memory stays with the step, however it is written. */
     rule_price_between(finding, price / 2, price);
     rule_claim(finding, PART_OTHER, CLAIM_PYTHON, price);
-    finding->title = "Steps wait until a checkpoint is written";
     finding->formula =
         rule_print(context, "%s for each checkpoint * %.3g of them a step = %s",
                    rule_ms(context, each), cpu->saving_count, rule_ms(context, price));
@@ -29,7 +28,6 @@ static void find_saving(struct rule_context *context)
                    1 / cpu->saving_count < 1.5
                        ? "each step"
                        : rule_print(context, "%.0f steps", 1 / cpu->saving_count));
-    finding->wrong_if = "The run is so unsafe that each of them is needed at once.";
     rule_evidence_ms(finding, "checkpoint_ms", each);
     rule_evidence(finding, "steps_between", 1 / cpu->saving_count);
     setting_advise(context, finding, SETTING_CHECKPOINTS, NULL, "");
@@ -85,7 +83,6 @@ static void find_outside(struct rule_context *context)
     struct finding *finding = rule_add_price_half(context, NULL, "other", per_step, 0);
 
     /* It lies outside of training steps: a price, but no part of their time. */
-    finding->title = "Much of the run lies between its steps";
     finding->formula =
         rule_print(context, "%s between steps / %s of training * %s a step / 2 = %s",
                    rule_ms(context, outside.ns), rule_ms(context, outside.trained_ns),
@@ -93,22 +90,9 @@ static void find_outside(struct rule_context *context)
     finding->sentence = rule_print(
         context, "%.0f %% of the time belongs to no step and no validation batch",
         100 * share);
-    finding->wrong_if =
-        "The job was held there on purpose, as in a notebook or a debugger.";
     rule_evidence(finding, "outside_pct", 100 * share);
     rule_evidence_ms(finding, "outside_ms", outside.ns);
     rule_evidence_ms(finding, "training_ms", outside.trained_ns);
-    rule_advise_in(
-        context, finding,
-        "Look at what runs around validation and at the ends of epochs: metrics "
-        "over the whole set, plots, checkpoints, loaders that are built anew",
-        "Look at what runs at the ends of epochs: files that are written, data "
-        "that is read anew");
-    rule_advise_in(
-        context, finding,
-        "Accumulate metrics batch by batch (`torchmetrics`), and compute them "
-        "from the sums",
-        "Do it in a thread of its own while the next epoch begins");
 }
 
 static void find_moves(struct rule_context *context)
@@ -128,7 +112,6 @@ static void find_moves(struct rule_context *context)
 
     finding->takes_ns = moved;
     rule_claim_model(context, finding, CLAIM_CALLS, moved / 2);
-    finding->title = "Ops that only move data take much of the step";
     finding->formula = rule_print(context, "%s in ops that copy, cast or join / 2 = %s",
                                   rule_ms(context, moved), rule_ms(context, moved / 2));
     finding->sentence = rule_print(
@@ -136,32 +119,43 @@ static void find_moves(struct rule_context *context)
         "%s a step to copy, cast or join tensors, which compute nothing: %s of %s",
         rule_count(context, cpu->moved_count, "call"), rule_ms(context, moved),
         rule_ms(context, step));
-    finding->wrong_if =
-        "The model is made of such moves, as embeddings and caches are.";
     rule_evidence_ms(finding, "moved_ms", moved);
     rule_evidence(finding, "calls_per_step", cpu->moved_count);
     rule_evidence_ms(finding, "step_ms", step);
-    rule_advise(finding,
-                "One type and one layout throughout: no `.to()`, `.contiguous()`, "
-                "`.clone()` or `.double()` on the way");
-    rule_advise(finding,
-                "Write parts into one tensor that is made once (`out=`, slices) "
-                "instead of `torch.cat` in a loop");
 }
 
 const struct rule rules_run[] = {
     RULE("checkpoints", find_saving, OWNER_STEPS - 15, RULE_EARLY_TREND | RULE_RECORDS,
          "ranges in which Lightning saves a checkpoint, and calls of torch.save",
-         "time of checkpoints inside of steps / steps", SHARE_OF_STEP(0.03, SMALLEST)),
-    RULE("outside-steps", find_outside, OWNER_STEPS, RULE_TREND | RULE_OUTSIDE,
-         "time between steps, in none of them",
-         "time between steps / time of training * step / 2",
-         SHARE(
-             0.20, "share of the run's time",
-             "as for validation: what a fifth of the run is spent on, people look at")),
+         "time of checkpoints inside of steps / steps", SHARE_OF_STEP(0.03, SMALLEST),
+         .title = "Steps wait until a checkpoint is written",
+         .wrong_if = "The run is so unsafe that each of them is needed at once."),
+    RULE(
+        "outside-steps", find_outside, OWNER_STEPS, RULE_TREND | RULE_OUTSIDE,
+        "time between steps, in none of them",
+        "time between steps / time of training * step / 2",
+        SHARE(0.20, "share of the run's time",
+              "as for validation: what a fifth of the run is spent on, people look at"),
+        .title = "Much of the run lies between its steps",
+        .wrong_if =
+            "The job was held there on purpose, as in a notebook or a debugger.",
+        .advice =
+            {{"Look at what runs around validation and at the ends of epochs: metrics "
+              "over the whole set, plots, checkpoints, loaders that are built anew",
+              "Look at what runs at the ends of epochs: files that are written, data "
+              "that is read anew"},
+             {"Accumulate metrics batch by batch (`torchmetrics`), and compute them "
+              "from the sums",
+              "Do it in a thread of its own while the next epoch begins"}}),
     RULE("moved-data", find_moves, OWNER_OPS + 2, RULE_SAMPLED,
          "ops that only copy, cast or join; phase data; amp.dtype",
          "(self time of such ops - loading by the trainer) / 2",
-         SHARE_OF_STEP(0.03, SMALLEST)),
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .title = "Ops that only move data take much of the step",
+         .wrong_if = "The model is made of such moves, as embeddings and caches are.",
+         .advice = {ADVICE("One type and one layout throughout: no `.to()`, "
+                           "`.contiguous()`, `.clone()` or `.double()` on the way"),
+                    ADVICE("Write parts into one tensor that is made once (`out=`, "
+                           "slices) instead of `torch.cat` in a loop")}),
     {.find = NULL},
 };

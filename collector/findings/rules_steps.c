@@ -50,21 +50,20 @@ static void advise_unsteady(struct rule_context *context, struct finding *findin
                                   context->summary->rhythm.rest.worst_ns))
         rule_advise(finding, "Look for samples that are far larger than the others");
     else if (strcmp(cause, "data") == 0)
-        rule_advise(finding,
-                    "A few batches load slowly: look for large samples, and for "
-                    "what else uses the storage");
+        rule_advise(finding, "A few batches load slowly: look for large samples, and "
+                             "for what else uses the storage");
     else if (strcmp(cause, "gc") == 0)
         rule_advise(finding,
-                    "Python collects garbage in the middle of steps: "
-                    "`gc.freeze()` after set-up, `gc.collect()` between epochs");
+                    "Python collects garbage in the middle of steps: `gc.freeze()` "
+                    "after set-up, `gc.collect()` between epochs");
     else if (strcmp(cause, "optimizer") == 0 || strcmp(cause, "other") == 0)
-        rule_advise(finding, "Look at what runs every n-th step: logging, checkpoints, "
-                             "`loss.item()`");
+        rule_advise(
+            finding,
+            "Look at what runs every n-th step: logging, checkpoints, `loss.item()`");
     else
         rule_advise_print(context, finding,
-                          "Look at the trace of a slow step; if shapes "
-                          "change from batch to batch, pad or bucket "
-                          "them%s%s",
+                          "Look at the trace of a slow step; if shapes change from "
+                          "batch to batch, pad or bucket them%s%s",
                           lengths[0] == '\0' ? "" : ": ", lengths);
 }
 
@@ -262,8 +261,8 @@ static void find_sizes(struct rule_context *context, double over)
         rule_ms(context, over));
     finding->sentence = rule_print(
         context,
-        "%.0f %% of the steps need more or less memory than usual; the "
-        "worst of the slow ones, %lld, took %s (median %s)",
+        "%.0f %% of the steps need more or less memory than usual; the worst of the "
+        "slow ones, %lld, took %s (median %s)",
         other, (long long)worst->number, rule_ms(context, worst->duration_ns),
         rule_ms(context, train->p50_ns));
     finding->wrong_if = "The long steps have another cause than their batch, such as "
@@ -276,12 +275,11 @@ static void find_sizes(struct rule_context *context, double over)
     rule_evidence(finding, "slow_steps", context->summary->steps.slow_count);
     const char *lengths = setting_text(context, SETTING_LENGTHS, NULL);
 
-    rule_advise_print(
-        context, finding,
-        "Samples that are padded to the longest of their batch: batches of "
-        "samples alike in length have less padding%s%s",
-        lengths[0] == '\0' || context->summary->native ? "" : ": ",
-        context->summary->native ? "" : lengths);
+    rule_advise_print(context, finding,
+                      "Samples that are padded to the longest of their batch: batches "
+                      "of samples alike in length have less padding%s%s",
+                      lengths[0] == '\0' || context->summary->native ? "" : ": ",
+                      context->summary->native ? "" : lengths);
     rule_advise(finding, "The trace of a slow step says whether all of it is longer "
                          "than of a usual one, as with a larger batch");
 }
@@ -352,7 +350,6 @@ static void find_validation(struct rule_context *context)
                                                   per_step * error_pct / 100);
 
     /* It lies outside of training steps: a price, but no part of their time. */
-    finding->title = "Validation takes much of the run";
     finding->formula =
         rule_print(context, "%s of validation / %s of training * %s a step / 2 = %s",
                    rule_ms(context, spent), rule_ms(context, trained),
@@ -360,7 +357,6 @@ static void find_validation(struct rule_context *context)
     finding->sentence =
         rule_print(context, "%.0f %% of the time%s goes to validation batches",
                    100 * share, of_run ? " of the whole run" : "");
-    finding->wrong_if = "Validating this often is what you want.";
     rule_evidence(finding, "share_pct", 100 * share);
     rule_evidence(finding, "validation_batches", (double)validation->count);
     rule_evidence_ms(finding, "batch_ms", validation->mean_ns);
@@ -369,23 +365,22 @@ static void find_validation(struct rule_context *context)
     rule_advise_print(context, finding,
                       "Validate half as often, or on a fixed part of the set%s%s",
                       setting[0] == '\0' ? "" : ": ", setting);
-    rule_advise_in(
-        context, finding,
-        "Larger batches and `torch.inference_mode()` for validation: it keeps "
-        "no gradients",
-        "Larger batches for validation: it keeps no gradients");
 }
 
 const struct rule rules_steps[] = {
     RULE("unsteady-steps", find_unsteady, OWNER_STEPS, RULE_TREND,
-         "step times, and what forward and backward grow by alike; peaks of "
-         "memory; what data-loading tells, fresh pages, waits for a core, stolen "
-         "time",
+         "step times, and what forward and backward grow by alike; peaks of memory; "
+         "what data-loading tells, fresh pages, waits for a core, stolen time",
          "mean - median - known causes, its interval's lower end",
          SHARE_OF_STEP(0.05, TWENTIETH)),
     RULE("validation-share", find_validation, OWNER_STEPS, RULE_TREND | RULE_OUTSIDE,
          "time of validation batches", "validation per training step / 2",
          SHARE(0.20, "share of all step time",
-               "what a validation set of the usual fifth costs after every epoch")),
+               "what a validation set of the usual fifth costs after every epoch"),
+         .title = "Validation takes much of the run",
+         .wrong_if = "Validating this often is what you want.",
+         .advice = {{"Larger batches and `torch.inference_mode()` for validation: it "
+                     "keeps no gradients",
+                     "Larger batches for validation: it keeps no gradients"}}),
     {.find = NULL},
 };

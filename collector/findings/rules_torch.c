@@ -119,12 +119,11 @@ static struct finding *price_slow(struct rule_context *context)
     rule_price(context, finding, price, slow.error_ns);
     if (finding->high_ns > mean)
         finding->high_ns = mean;
-    finding->formula =
-        rule_print(context,
-                   "%u step%s, each longer by about one compilation of %s, spread over "
-                   "all = %s",
-                   slow.steps, slow.steps == 1 ? "" : "s",
-                   rule_ms(context, compilation_ns(context)), rule_ms(context, price));
+    finding->formula = rule_print(
+        context,
+        "%u step%s, each longer by about one compilation of %s, spread over all = %s",
+        slow.steps, slow.steps == 1 ? "" : "s",
+        rule_ms(context, compilation_ns(context)), rule_ms(context, price));
     rule_evidence(finding, "slow_steps", slow.steps);
     return finding;
 }
@@ -149,28 +148,18 @@ static void find_recompilations(struct rule_context *context)
             rule_print(context, "%.0f of %.0f compilations, none seen in these steps",
                        again, count);
     }
-    finding->title = "Functions are compiled again and again";
-    finding->sentence = rule_print(
-        context,
-        "%.0f of %.0f graphs were compiled because a guard failed: a shape or "
-        "a value in Python differs from call to call; at "
-        "`torch._dynamo.config.recompile_limit` compilations (`cache_size_limit` in "
-        "older torch), 8 unless it is set, torch gives a function up, and it runs "
-        "uncompiled",
-        again, count);
-    finding->wrong_if =
-        "All shapes were seen by now, before that limit, and no more are "
-        "compiled.";
+    finding->sentence =
+        rule_print(context,
+                   "%.0f of %.0f graphs were compiled because a guard failed: a shape "
+                   "or a value in Python differs from call to call; at "
+                   "`torch._dynamo.config.recompile_limit` compilations "
+                   "(`cache_size_limit` in older torch), 8 unless it is set, torch "
+                   "gives a function up, and it runs uncompiled",
+                   again, count);
     rule_evidence(finding, "recompilations", again);
     rule_evidence(finding, "recompilations_most", most);
     rule_evidence(finding, "compilations", count);
     rule_evidence(finding, "compile_s", rule_number(context, FACT_COMPILE_SECONDS));
-    rule_advise(finding, "`TORCH_LOGS=recompiles` names the guard that failed");
-    rule_advise(finding, "`torch.compile(model, dynamic=True)`, "
-                         "`torch._dynamo.mark_dynamic(batch, 0)`, or batches that are "
-                         "padded to few shapes");
-    rule_advise(finding, "Numbers that change in each step as tensors, not as Python "
-                         "numbers; `drop_last=True` for the last batch");
 }
 
 /* The device waits for the host's calls and code. */
@@ -224,10 +213,9 @@ static void find_host_breaks(struct rule_context *context)
         return;
     struct finding *finding = rule_add_open(context, NULL, "forward", FINDING_LOW);
 
-    finding->formula = rule_print(context,
-                                  "%.0f places; what the pieces lose at their ends is "
-                                  "not known",
-                                  breaks);
+    finding->formula = rule_print(
+        context, "%.0f places; what the pieces lose at their ends is not known",
+        breaks);
     describe_breaks(context, finding, breaks,
                     "Python calls what lies between them op by op");
 }
@@ -267,15 +255,11 @@ static void find_gloo(struct rule_context *context)
         return;
     struct finding *finding = rule_add_open(context, NULL, "other", FINDING_MEDIUM);
 
-    finding->title = "GPUs communicate through the host: the backend is gloo";
     finding->formula = rule_print(context, "backend gloo with %.0f devices", devices);
-    finding->sentence = "Gradients are copied to the host, added there by the CPU, and "
-                        "copied back";
-    finding->wrong_if = "The group is one of several, for CPU tensors only.";
+    finding->sentence =
+        "Gradients are copied to the host, added there by the CPU, and copied back";
     rule_evidence_text(context, finding, "backend", "gloo");
     rule_evidence(finding, "devices", devices);
-    rule_advise(finding, "`torch.distributed.init_process_group(\"nccl\")`, or "
-                         "`\"cpu:gloo,cuda:nccl\"` where both are needed");
 }
 
 /* On the CPU it is no loss: gradients that are given back are pages to be made anew. */
@@ -300,22 +284,16 @@ static void find_zero_grad(struct rule_context *context)
                price * device->idle_ns[GPU_IDLE_LAUNCH] / waits);
     rule_claim(finding, PART_OTHER, CLAIM_PYTHON,
                price * device->idle_ns[GPU_IDLE_PYTHON] / waits);
-    finding->title = "Gradients are filled with zeros instead of given back";
     finding->formula =
         rule_print(context, "min(%s in zero_grad, %s that %s waits for the host) = %s",
                    rule_ms(context, range), rule_ms(context, waits), device->device,
                    rule_ms(context, price));
-    finding->sentence =
-        rule_print(context,
-                   "zero_grad takes %s of a step to write zeros, to which "
-                   "backward then adds",
-                   rule_ms(context, range));
-    finding->wrong_if = "Something reads gradients that were not computed, and counts "
-                        "on zeros.";
+    finding->sentence = rule_print(
+        context,
+        "zero_grad takes %s of a step to write zeros, to which backward then adds",
+        rule_ms(context, range));
     rule_evidence_ms(finding, "zero_grad_ms", range);
     rule_evidence_ms(finding, "idle_ms", waits);
-    rule_advise(finding, "`optimizer.zero_grad(set_to_none=True)`, torch's default: "
-                         "backward then writes gradients instead of adding them");
 }
 
 #define HOST_WAIT_RULE(id, finds, place, numbers)                                      \
@@ -324,15 +302,23 @@ static void find_zero_grad(struct rule_context *context)
          SHARE_OF_STEP(0.03, SMALLEST "; half of the wait is an estimate"))
 
 const struct rule rules_torch[] = {
-    RULE("recompilations", find_recompilations, OWNER_OPS + 20, RULE_TREND,
-         "compile.*; step times",
-         "recompilations * usual time of a compilation / steps of the run; of a "
-         "part of it, what its slow steps took that are longer by as much; 0 "
-         "without any",
-         .threshold = OFTEN, .unit = "compilations of one function", .min = 1,
-         .max = 1000000,
-         .source = "after 8 of one function torch gives it up (recompile_limit)",
-         .stays = 1),
+    RULE(
+        "recompilations", find_recompilations, OWNER_OPS + 20, RULE_TREND,
+        "compile.*; step times",
+        "recompilations * usual time of a compilation / steps of the run; of a part of "
+        "it, what its slow steps took that are longer by as much; 0 without any",
+        .threshold = OFTEN, .unit = "compilations of one function", .min = 1,
+        .max = 1000000,
+        .source = "after 8 of one function torch gives it up (recompile_limit)",
+        .stays = 1, .title = "Functions are compiled again and again",
+        .wrong_if =
+            "All shapes were seen by now, before that limit, and no more are compiled.",
+        .advice = {ADVICE("`TORCH_LOGS=recompiles` names the guard that failed"),
+                   ADVICE("`torch.compile(model, dynamic=True)`, "
+                          "`torch._dynamo.mark_dynamic(batch, 0)`, or batches that are "
+                          "padded to few shapes"),
+                   ADVICE("Numbers that change in each step as tensors, not as Python "
+                          "numbers; `drop_last=True` for the last batch")}),
     HOST_WAIT_RULE("graph-breaks", find_graph_breaks, OWNER_DEVICE + 10,
                    "compile.graph_breaks"),
     RULE("host-graph-breaks", find_host_breaks, OWNER_RISK, 0,
@@ -345,10 +331,19 @@ const struct rule rules_torch[] = {
     RULE("gloo-on-gpus", find_gloo, OWNER_RISK, RULE_RECORDS,
          "distributed.backend; device.count; GPU work", "0: a risk", .threshold = 1,
          .unit = "devices", .min = 1, .max = 1024,
-         .source = "torch's own rule of thumb: NCCL for training on GPUs", .stays = 1),
+         .source = "torch's own rule of thumb: NCCL for training on GPUs", .stays = 1,
+         .title = "GPUs communicate through the host: the backend is gloo",
+         .wrong_if = "The group is one of several, for CPU tensors only.",
+         .advice = {ADVICE("`torch.distributed.init_process_group(\"nccl\")`, or "
+                           "`\"cpu:gloo,cuda:nccl\"` where both are needed")}),
     RULE("zero-grad", find_zero_grad, OWNER_DEVICE - 2, RULE_SAMPLED,
          "Optimizer.zero_grad, ops that write zeros; idle time of devices by cause",
          "min(zero_grad, idle for launches + idle for Python)",
-         SHARE_OF_STEP(0.03, SMALLEST)),
+         SHARE_OF_STEP(0.03, SMALLEST),
+         .title = "Gradients are filled with zeros instead of given back",
+         .wrong_if =
+             "Something reads gradients that were not computed, and counts on zeros.",
+         .advice = {ADVICE("`optimizer.zero_grad(set_to_none=True)`, torch's default: "
+                           "backward then writes gradients instead of adding them")}),
     {.find = NULL},
 };

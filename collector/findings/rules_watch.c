@@ -69,8 +69,8 @@ static void describe(struct rule_context *context, struct finding *finding,
     rule_evidence_ms(finding, "step_ms", context->train->mean_ns);
     rule_evidence(finding, "validation_share_pct", 100 * row->validation_share);
     rule_advise_print(context, finding,
-                      "Make `%s` cheaper: do once what is the same for "
-                      "every epoch, and keep the result",
+                      "Make `%s` cheaper: do once what is the same for every epoch, "
+                      "and keep the result",
                       row->name);
     if (loader)
         rule_advise_print(context, finding,
@@ -133,8 +133,8 @@ static void find_watched(struct rule_context *context)
 const struct rule rules_watch[] = {
     RULE("watched-function", find_watched, OWNER_DATA - 8, RULE_RECORDS,
          "watched functions, here and in workers; phase data, dataloader.workers",
-         "its time a step, at most what a device waits for the host; in workers "
-         "/ workers, at most the wait that faster loading ends",
+         "its time a step, at most what a device waits for the host; in workers / "
+         "workers, at most the wait that faster loading ends",
          SHARE_OF_STEP(0.02, "who watches a function wants to know of a fiftieth")),
     {.find = NULL},
 };
