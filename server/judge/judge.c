@@ -194,12 +194,6 @@ static void feed_trainer(const struct feed *feed, const char *session, uint32_t 
     bottlenecks_free(&recent);
 }
 
-static bool is_watched(const struct status_process *process)
-{
-    return process->role == WIRE_ROLE_TRAINER && process->state == PROCESS_RUNNING &&
-           process->steps > 0;
-}
-
 /* The trainers from number `first` on, at most LOOKS_PER_FEED of them. */
 static uint32_t feed_some(const struct feed *feed, const struct status_answer *status,
                           uint32_t first)
@@ -210,7 +204,9 @@ static uint32_t feed_some(const struct feed *feed, const struct status_answer *s
         for (uint32_t j = 0; j < status->sessions[i].process_count; j++) {
             const struct status_process *process = &status->sessions[i].processes[j];
 
-            if (!is_watched(process) || count == JUDGE_TRAINERS)
+            if (process->role != WIRE_ROLE_TRAINER ||
+                process->state != PROCESS_RUNNING || process->steps == 0 ||
+                count == JUDGE_TRAINERS)
                 continue;
             if (count >= first && count < first + LOOKS_PER_FEED)
                 feed_trainer(feed, status->sessions[i].id, process->pid);
@@ -325,13 +321,6 @@ static void tell_ended(struct judge *judge, const struct answer *head,
     free(standing);
 }
 
-static bool is_ended_run(const struct selection *selection, const struct answer *head)
-{
-    return !head->live && !head->from_file &&
-           (selection->window.kind == WINDOW_DEFAULT ||
-            selection->window.kind == WINDOW_RUN);
-}
-
 static bool said(const cJSON *verdict, const char *what)
 {
     return cJSON_IsTrue(cJSON_GetObjectItem(verdict, what));
@@ -375,13 +364,17 @@ void judge_findings(struct judge *judge, struct runs *runs,
                     const struct bottlenecks_answer *answer,
                     struct judgement *judgement)
 {
+    const struct answer *head = &answer->head;
+    bool whole = selection->window.kind == WINDOW_DEFAULT ||
+                 selection->window.kind == WINDOW_RUN;
+
     judgement->fixed_count = 0;
     judgement->served = judge != NULL;
-    if (judge == NULL || !usual_is(selection, &answer->head) ||
+    if (judge == NULL || !usual_is(selection, head) ||
         !find_standing(judge, answer, judgement))
         findings_find(answer, NULL, &judgement->findings);
-    if (judge != NULL && is_ended_run(selection, &answer->head))
-        tell_ended(judge, &answer->head, judgement);
+    if (judge != NULL && whole && !head->live && !head->from_file)
+        tell_ended(judge, head, judgement);
     if (runs != NULL)
         hear_user(runs, &judgement->findings);
     findings_settle(answer, &judgement->findings);

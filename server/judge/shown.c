@@ -48,11 +48,14 @@ static struct findings_settings settings_for(const struct standing *standing,
     return settings;
 }
 
-static void keep_standing(const struct standing *standing, int64_t now_ns,
-                          struct findings *findings)
+void shown_find(const struct standing *standing, const struct bottlenecks_answer *usual,
+                struct findings *findings)
 {
+    int64_t now_ns = usual->head.now_ns;
+    struct findings_settings settings = settings_for(standing, now_ns);
     uint32_t kept = 0;
 
+    findings_find(usual, &settings, findings);
     for (uint32_t i = 0; i < findings->count; i++) {
         const struct standing_entry *entry =
             standing_find(standing, findings->list[i].id);
@@ -65,28 +68,12 @@ static void keep_standing(const struct standing *standing, int64_t now_ns,
     findings->count = kept;
 }
 
-void shown_find(const struct standing *standing, const struct bottlenecks_answer *usual,
-                struct findings *findings)
-{
-    struct findings_settings settings = settings_for(standing, usual->head.now_ns);
-
-    findings_find(usual, &settings, findings);
-    keep_standing(standing, usual->head.now_ns, findings);
-}
-
 static bool has(const struct findings *findings, const char *id)
 {
     for (uint32_t i = 0; i < findings->count; i++)
         if (strcmp(findings->list[i].id, id) == 0)
             return true;
     return false;
-}
-
-/* What stands as a risk is told as one, though a relaxed look has a price for it. */
-static bool is_price_of_risk(const struct finding *finding,
-                             const struct standing_entry *entry)
-{
-    return finding->ns_per_step > 0 && !(entry->ns_per_step > 0);
 }
 
 void shown_add(const struct standing *standing, const struct bottlenecks_answer *usual,
@@ -99,8 +86,10 @@ void shown_add(const struct standing *standing, const struct bottlenecks_answer 
         const struct standing_entry *entry = standing_find(standing, copy.id);
 
         if (!is_seen(entry, usual->head.now_ns, LACKING_NS) ||
-            is_price_of_risk(&copy, entry) || has(findings, copy.id))
-            continue;
+            (copy.ns_per_step > 0 && !(entry->ns_per_step > 0)) ||
+            has(findings, copy.id))
+            continue; /* what stands as a risk is told as one, though a relaxed look has a
+                       * price for it */
         copy.from_elsewhere = true;
         copy.claim_count = 0;
         copy.since_step = entry->since_step;
