@@ -2,39 +2,51 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/api.h"
-#include "hardware_metrics.h"
 #include "judge/judge.h"
 #include "judge/replays.h"
 #include "query/bottlenecks_query.h"
 #include "query/gpu_query.h"
+#include "query/hardware_query.h"
 #include "query/status_query.h"
 
 #define LABEL_BYTES 160u
 
-/* One trainer of one session: what its labels are and what its tables say. */
+/* One trainer of one session: its labels and what its tables say. */
 struct subject {
-    const struct status_session *session;
-    const struct status_process *process;
     char labels[512]; /* session="...",rank="0" */
     struct bottlenecks_answer tables;
     struct judgement judgement;
-    struct overhead_answer overhead;
-    double joules_per_step; /* of its devices; NaN unknown */
     bool known;
+    /* Single numbers, NaN where unknown. */
+    double steps, running, age_s, lost_events, refused_threads, refused_names;
+    double step_mean_s, step_p95_s, samples_per_s, rss_bytes, avoidable_s;
+    double joules_per_step, overhead, budget;
 };
 
 struct family {
     const char *name, *type, *help;
+    size_t offset; /* without write(): of a double in struct subject, or hardware_row */
+    double scale;  /* of that number of a hardware_row */
     void (*write)(struct bytes *out, const struct family *family,
                   const struct subject *subject);
 };
 
-void metrics_label(struct bytes *out, const char *text)
+static double number_at(const void *row, size_t offset)
+{
+    double number;
+
+    memcpy(&number, (const char *)row + offset, sizeof(number));
+    return number;
+}
+
+/* `text` (clean UTF-8) as a label's value, without its quotes. */
+static void put_label(struct bytes *out, const char *text)
 {
     size_t size = strnlen(text, LABEL_BYTES);
 
@@ -60,58 +72,14 @@ static void sample(struct bytes *out, const struct family *family,
                      value);
 }
 
-static void write_steps(struct bytes *out, const struct family *family,
-                        const struct subject *subject)
+/* Takes `labels`, which end with a NUL. */
+static void write_labelled(struct bytes *out, const struct family *family,
+                           const struct subject *subject, struct bytes labels,
+                           double value)
 {
-    sample(out, family, subject, "", (double)subject->process->steps);
-}
-
-static void write_running(struct bytes *out, const struct family *family,
-                          const struct subject *subject)
-{
-    sample(out, family, subject, "", subject->process->state == PROCESS_RUNNING);
-}
-
-static void write_age(struct bytes *out, const struct family *family,
-                      const struct subject *subject)
-{
-    sample(out, family, subject, "", subject->process->last_event_age_ns / 1e9);
-}
-
-static void write_lost(struct bytes *out, const struct family *family,
-                       const struct subject *subject)
-{
-    sample(out, family, subject, "", (double)subject->process->lost_events);
-}
-
-static void write_refused_threads(struct bytes *out, const struct family *family,
-                                  const struct subject *subject)
-{
-    sample(out, family, subject, "", (double)subject->process->threads_refused);
-}
-
-static void write_refused_names(struct bytes *out, const struct family *family,
-                                const struct subject *subject)
-{
-    sample(out, family, subject, "", (double)subject->process->names_refused);
-}
-
-static void write_step_mean(struct bytes *out, const struct family *family,
-                            const struct subject *subject)
-{
-    sample(out, family, subject, "", subject->tables.steps.train.mean_ns / 1e9);
-}
-
-static void write_step_p95(struct bytes *out, const struct family *family,
-                           const struct subject *subject)
-{
-    sample(out, family, subject, "", subject->tables.steps.train.p95_ns / 1e9);
-}
-
-static void write_rate(struct bytes *out, const struct family *family,
-                       const struct subject *subject)
-{
-    sample(out, family, subject, "", subject->tables.steps.train.samples_per_s);
+    if (!labels.failed)
+        sample(out, family, subject, labels.data, value);
+    bytes_close(&labels);
 }
 
 static void write_phases(struct bytes *out, const struct family *family,
@@ -130,30 +98,19 @@ static void write_phases(struct bytes *out, const struct family *family,
 static void write_memory(struct bytes *out, const struct family *family,
                          const struct subject *subject)
 {
-    bool reserved = strstr(family->name, "reserved") != NULL;
-
     for (uint32_t i = 0; i < subject->tables.memory.device_count; i++) {
         const struct memory_device *device = &subject->tables.memory.devices[i];
         const char *index = strchr(device->device, ':');
         struct bytes more = {0};
 
         bytes_text(&more, ",device=\"");
-        metrics_label(&more, device->device);
+        put_label(&more, device->device);
         /* The same label as dcgm-exporter's, so that the two can be joined. */
         if (index != NULL)
             bytes_format(&more, "\",gpu=\"%s", index + 1);
         bytes_append(&more, "\"", 2);
-        if (!more.failed)
-            sample(out, family, subject, more.data,
-                   reserved ? device->reserved_bytes : device->allocated_bytes);
-        bytes_close(&more);
+        write_labelled(out, family, subject, more, number_at(device, family->offset));
     }
-}
-
-static void write_rss(struct bytes *out, const struct family *family,
-                      const struct subject *subject)
-{
-    sample(out, family, subject, "", subject->tables.memory.host.rss_bytes);
 }
 
 static bool name_repeats(const struct ops_answer *ops, uint32_t i)
@@ -171,17 +128,9 @@ static struct bytes op_labels(const char *device, const char *name)
     struct bytes labels = {0};
 
     bytes_format(&labels, ",device=\"%s\",op=\"", device);
-    metrics_label(&labels, name);
+    put_label(&labels, name);
     bytes_append(&labels, "\"", 2);
     return labels;
-}
-
-static void write_op(struct bytes *out, const struct family *family,
-                     const struct subject *subject, struct bytes labels, double ns)
-{
-    if (!labels.failed)
-        sample(out, family, subject, labels.data, ns / 1e9);
-    bytes_close(&labels);
 }
 
 /* Rows whose labels would be the same go to "other": a series stands once. */
@@ -195,11 +144,11 @@ static void write_device_ops(struct bytes *out, const struct family *family,
         if (name_repeats(ops, i) || strcmp(ops->rows[i].name, "other") == 0)
             other += ops->rows[i].per_step_ns;
         else
-            write_op(out, family, subject, op_labels(device, ops->rows[i].name),
-                     ops->rows[i].per_step_ns);
+            write_labelled(out, family, subject, op_labels(device, ops->rows[i].name),
+                           ops->rows[i].per_step_ns / 1e9);
     }
     if (ops->row_count > 0)
-        write_op(out, family, subject, op_labels(device, "other"), other);
+        write_labelled(out, family, subject, op_labels(device, "other"), other / 1e9);
 }
 
 static void write_ops(struct bytes *out, const struct family *family,
@@ -207,24 +156,6 @@ static void write_ops(struct bytes *out, const struct family *family,
 {
     write_device_ops(out, family, subject, &subject->tables.cpu, "cpu");
     write_device_ops(out, family, subject, &subject->tables.cuda, "cuda");
-}
-
-static void write_energy(struct bytes *out, const struct family *family,
-                         const struct subject *subject)
-{
-    sample(out, family, subject, "", subject->joules_per_step);
-}
-
-static void write_overhead(struct bytes *out, const struct family *family,
-                           const struct subject *subject)
-{
-    sample(out, family, subject, "", subject->overhead.measured_pct / 100);
-}
-
-static void write_budget(struct bytes *out, const struct family *family,
-                         const struct subject *subject)
-{
-    sample(out, family, subject, "", subject->overhead.budget_pct / 100);
 }
 
 /* What was dismissed shall wake nobody. */
@@ -239,60 +170,131 @@ static void write_findings(struct bytes *out, const struct family *family,
         if (findings->list[i].dismissed)
             continue;
         bytes_text(&more, ",finding=\"");
-        metrics_label(&more, findings->list[i].id);
+        put_label(&more, findings->list[i].id);
         bytes_append(&more, "\"", 2);
-        if (!more.failed)
-            sample(out, family, subject, more.data,
-                   findings->list[i].ns_per_step / 1e9);
-        bytes_close(&more);
+        write_labelled(out, family, subject, more, findings->list[i].ns_per_step / 1e9);
     }
 }
 
-static void write_avoidable(struct bytes *out, const struct family *family,
-                            const struct subject *subject)
-{
-    sample(out, family, subject, "", subject->judgement.findings.avoidable_ns / 1e9);
-}
-
+#define OF(number) offsetof(struct subject, number), 1, NULL
 static const struct family families[] = {
-    {"trainglass_steps_total", "counter", "Training steps that ended.", write_steps},
-    {"trainglass_running", "gauge", "1 while the trainer runs.", write_running},
+    {"trainglass_steps_total", "counter", "Training steps that ended.", OF(steps)},
+    {"trainglass_running", "gauge", "1 while the trainer runs.", OF(running)},
     {"trainglass_last_event_age_seconds", "gauge", "Time since the newest event.",
-     write_age},
+     OF(age_s)},
     {"trainglass_lost_events_total", "counter", "Events that were not seen.",
-     write_lost},
+     OF(lost_events)},
     {"trainglass_refused_threads_total", "counter",
-     "Threads that found no room and are not recorded.", write_refused_threads},
+     "Threads that found no room and are not recorded.", OF(refused_threads)},
     {"trainglass_refused_names_total", "counter",
-     "Events whose name found no room and that have none.", write_refused_names},
+     "Events whose name found no room and that have none.", OF(refused_names)},
     {"trainglass_step_mean_seconds", "gauge", "Mean duration of a step, last minute.",
-     write_step_mean},
+     OF(step_mean_s)},
     {"trainglass_step_p95_seconds", "gauge",
-     "95th percentile of a step's duration, last minute.", write_step_p95},
+     "95th percentile of a step's duration, last minute.", OF(step_p95_s)},
     {"trainglass_samples_per_second", "gauge", "Samples trained on, last minute.",
-     write_rate},
-    {"trainglass_phase_ratio", "gauge", "Share of the step by phase, last minute.",
-     write_phases},
+     OF(samples_per_s)},
+    {"trainglass_phase_ratio", "gauge", "Share of the step by phase, last minute.", 0,
+     1, write_phases},
     {"trainglass_memory_allocated_bytes", "gauge", "Allocated by tensors.",
-     write_memory},
+     offsetof(struct memory_device, allocated_bytes), 1, write_memory},
     {"trainglass_memory_reserved_bytes", "gauge", "Reserved by the allocator.",
-     write_memory},
+     offsetof(struct memory_device, reserved_bytes), 1, write_memory},
     {"trainglass_host_rss_bytes", "gauge", "Resident memory of the trainer.",
-     write_rss},
+     OF(rss_bytes)},
     {"trainglass_op_step_seconds", "gauge",
-     "Self time per step of the largest ops, last minute.", write_ops},
+     "Self time per step of the largest ops, last minute.", 0, 1, write_ops},
     {"trainglass_finding_step_seconds", "gauge",
-     "What a fix would win back of each step, by finding; 0 for a risk.",
+     "What a fix would win back of each step, by finding; 0 for a risk.", 0, 1,
      write_findings},
     {"trainglass_avoidable_step_seconds", "gauge",
-     "Of each step, all findings together, no instant twice.", write_avoidable},
+     "Of each step, all findings together, no instant twice.", OF(avoidable_s)},
     {"trainglass_step_joules", "gauge",
-     "Energy that its GPUs used per step, last minute.", write_energy},
+     "Energy that its GPUs used per step, last minute.", OF(joules_per_step)},
     {"trainglass_overhead_ratio", "gauge",
-     "Measured share of the training's time that profiling costs.", write_overhead},
+     "Measured share of the training's time that profiling costs.", OF(overhead)},
     {"trainglass_overhead_budget_ratio", "gauge", "Share that it may cost.",
-     write_budget},
+     OF(budget)},
 };
+
+#define ROW(number, scale) offsetof(struct hardware_row, number), scale, NULL
+/* What the machine's GPUs say of themselves. */
+static const struct family hardware_families[] = {
+    {"trainglass_gpu_utilization_ratio", "gauge",
+     "Share of time in which a kernel ran, as the driver says.",
+     ROW(now[HARDWARE_BUSY], 1)},
+    {"trainglass_gpu_memory_used_bytes", "gauge", "Device memory in use by everybody.",
+     ROW(now[HARDWARE_USED_BYTES], 1)},
+    {"trainglass_gpu_memory_total_bytes", "gauge", "Device memory.",
+     ROW(total_bytes, 1)},
+    {"trainglass_gpu_power_watts", "gauge", "Power of the board.",
+     ROW(now[HARDWARE_POWER_W], 1)},
+    {"trainglass_gpu_power_limit_watts", "gauge", "What it is limited to.",
+     ROW(power_limit_w, 1)},
+    {"trainglass_gpu_energy_joules_total", "counter",
+     "Energy since the driver was loaded.", ROW(energy_total_j, 1)},
+    {"trainglass_gpu_temperature_celsius", "gauge", "Temperature of the die.",
+     ROW(now[HARDWARE_TEMPERATURE_C], 1)},
+    {"trainglass_gpu_sm_clock_hertz", "gauge", "Clock of the multiprocessors.",
+     ROW(now[HARDWARE_SM_MHZ], 1e6)},
+    {"trainglass_gpu_slowed", "gauge",
+     "1 while power, heat or the board hold the clocks back.",
+     ROW(now[HARDWARE_SLOWED], 1)},
+    {"trainglass_gpu_pcie_sent_bytes_per_second", "gauge", "From the device, by PCIe.",
+     ROW(now[HARDWARE_PCIE_SENT], 1)},
+    {"trainglass_gpu_pcie_received_bytes_per_second", "gauge",
+     "To the device, by PCIe.", ROW(now[HARDWARE_PCIE_RECEIVED], 1)},
+    {"trainglass_gpu_nvlink_sent_bytes_per_second", "gauge",
+     "From the device, by all of NVLink.", ROW(now[HARDWARE_NVLINK_SENT], 1)},
+    {"trainglass_gpu_nvlink_received_bytes_per_second", "gauge",
+     "To the device, by all of NVLink.", ROW(now[HARDWARE_NVLINK_RECEIVED], 1)},
+    {"trainglass_gpu_ecc_corrected_total", "counter",
+     "Corrected memory errors since the driver was loaded.", ROW(ecc_corrected, 1)},
+    {"trainglass_gpu_ecc_uncorrected_total", "counter",
+     "Uncorrected memory errors since the driver was loaded.", ROW(ecc_uncorrected, 1)},
+    {"trainglass_gpu_xid_errors_total", "counter", "Xid events that were seen.",
+     ROW(xids, 1)},
+};
+
+/* dcgm-exporter's labels, so that the two can be joined. */
+static void write_row(struct bytes *out, const struct family *family,
+                      const struct hardware_row *row)
+{
+    double value = number_at(row, family->offset);
+
+    if (!isfinite(value))
+        return;
+    bytes_format(out, "%s{gpu=\"%u\",UUID=\"", family->name, row->index);
+    put_label(out, row->uuid);
+    bytes_text(out, "\",modelName=\"");
+    put_label(out, row->name);
+    bytes_format(out, "\"} %.17g\n", value * family->scale);
+}
+
+static void write_family(struct bytes *out, const struct family *family)
+{
+    bytes_format(out, "# HELP %s %s\n# TYPE %s %s\n", family->name, family->help,
+                 family->name, family->type);
+}
+
+static void write_hardware(struct store *store, struct bytes *out)
+{
+    struct hardware_answer answer;
+    struct arena arena = {0};
+
+    if (hardware_query(store, &arena, &answer) != 0) {
+        out->failed = true;
+        arena_free(&arena);
+        return;
+    }
+    for (size_t i = 0; i < sizeof(hardware_families) / sizeof(hardware_families[0]);
+         i++) {
+        write_family(out, &hardware_families[i]);
+        for (uint32_t row = 0; row < answer.row_count; row++)
+            write_row(out, &hardware_families[i], &answer.rows[row]);
+    }
+    arena_free(&arena);
+}
 
 /* Of the last minute; whether GPU work is recorded does not matter. */
 static double energy_of(struct api *api, const struct selection *whose)
@@ -313,13 +315,14 @@ static void subject_open(struct api *api, struct subject *subject,
 {
     struct bottlenecks_request request = {.k = METRICS_OPS};
     struct selection whose = {.rank = SELECT_ANY, .pid = process->pid};
+    struct overhead_answer overhead;
     struct bytes labels = {0};
 
-    *subject = (struct subject){.session = session, .process = process};
+    *subject = (struct subject){.known = false};
     (void)snprintf(whose.session, sizeof(whose.session), "%s", session->id);
     whose.window = (struct window){.kind = WINDOW_LAST_NS, .a = INT64_C(60000000000)};
     bytes_text(&labels, "session=\"");
-    metrics_label(&labels, session->id);
+    put_label(&labels, session->id);
     bytes_format(&labels, "\",rank=\"%" PRId32 "\",pid=\"%" PRIu32 "\"",
                  process->rank < 0 ? 0 : process->rank, process->pid);
     if (!labels.failed && labels.size < sizeof(subject->labels))
@@ -330,17 +333,26 @@ static void subject_open(struct api *api, struct subject *subject,
     if (subject->known)
         replays_known(api->replays, &whose, &subject->tables);
     subject->known =
-        overhead_query(api->store, &whose, &subject->overhead) == 0 && subject->known;
+        overhead_query(api->store, &whose, &overhead) == 0 && subject->known;
     judge_findings(api->judge, api->runs, &whose, &subject->tables,
                    &subject->judgement);
-    subject->joules_per_step = energy_of(api, &whose);
-}
+    const struct steps_summary *train = &subject->tables.steps.train;
 
-static void subject_close(struct subject *subject)
-{
-    judgement_free(&subject->judgement);
-    bottlenecks_free(&subject->tables);
-    answer_free(&subject->overhead.head);
+    subject->steps = (double)process->steps;
+    subject->running = process->state == PROCESS_RUNNING;
+    subject->age_s = process->last_event_age_ns / 1e9;
+    subject->lost_events = (double)process->lost_events;
+    subject->refused_threads = (double)process->threads_refused;
+    subject->refused_names = (double)process->names_refused;
+    subject->step_mean_s = train->mean_ns / 1e9;
+    subject->step_p95_s = train->p95_ns / 1e9;
+    subject->samples_per_s = train->samples_per_s;
+    subject->rss_bytes = subject->tables.memory.host.rss_bytes;
+    subject->avoidable_s = subject->judgement.findings.avoidable_ns / 1e9;
+    subject->joules_per_step = energy_of(api, &whose);
+    subject->overhead = overhead.measured_pct / 100;
+    subject->budget = overhead.budget_pct / 100;
+    answer_free(&overhead.head);
 }
 
 static uint32_t subjects_open(struct api *api, const struct status_answer *status,
@@ -367,11 +379,13 @@ static void write_families(struct bytes *out, const struct subject *subjects,
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
         const struct family *family = &families[i];
 
-        bytes_format(out, "# HELP %s %s\n# TYPE %s %s\n", family->name, family->help,
-                     family->name, family->type);
+        write_family(out, family);
         for (uint32_t j = 0; j < count; j++) {
-            if (subjects[j].known)
+            if (subjects[j].known && family->write != NULL)
                 family->write(out, family, &subjects[j]);
+            else if (subjects[j].known)
+                sample(out, family, &subjects[j], "",
+                       number_at(&subjects[j], family->offset));
         }
     }
 }
@@ -399,9 +413,11 @@ void metrics_write(struct api *api, struct bytes *out)
     if (status_query(api->store, &whose, &status) == 0)
         count = subjects_open(api, &status, subjects);
     write_families(out, subjects, count);
-    hardware_metrics_write(api->store, out);
-    for (uint32_t i = 0; i < count; i++)
-        subject_close(&subjects[i]);
+    write_hardware(api->store, out);
+    for (uint32_t i = 0; i < count; i++) {
+        judgement_free(&subjects[i].judgement);
+        bottlenecks_free(&subjects[i].tables);
+    }
     answer_free(&status.head);
     free(subjects);
 }

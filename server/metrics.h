@@ -16,7 +16,4 @@ struct api;
 
 void metrics_write(struct api *api, struct bytes *out);
 
-/* `text` (clean UTF-8) as a label's value, without its quotes. Pure; for tests. */
-void metrics_label(struct bytes *out, const char *text);
-
 #endif
