@@ -123,25 +123,22 @@ bool api_answers(const struct api_call *call, int error)
                           selection->rank == SELECT_ANY && selection->pid == 0);
 }
 
-cJSON *api_finish(int error, cJSON *document)
-{
-    if (error != 0)
-        json_forget(document);
-    return document;
-}
-
-cJSON *api_failed(struct api_call *call, int error, const struct answer *head)
+cJSON *api_finish(struct api_call *call, int error, struct answer *head,
+                  cJSON *document)
 {
     const char *reason = head->reason != NULL ? head->reason : "";
 
-    if (error == -ENOENT)
-        return api_error(call, 404,
-                         call->selection.session[0] != '\0' ? "session" : "rank",
-                         *reason != '\0' ? reason : "no such session or rank");
-    if (error == -EINVAL)
-        return api_error(call, 400, "window",
-                         *reason != '\0' ? reason : "out of bounds");
-    return NULL;
+    if (document != NULL && error != 0)
+        json_forget(document);
+    else if (error == -ENOENT)
+        document = api_error(call, 404,
+                             call->selection.session[0] != '\0' ? "session" : "rank",
+                             *reason != '\0' ? reason : "no such session or rank");
+    else if (error == -EINVAL)
+        document =
+            api_error(call, 400, "window", *reason != '\0' ? reason : "out of bounds");
+    answer_free(head);
+    return document;
 }
 
 const char *api_state_name(int process_state)

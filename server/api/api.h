@@ -80,11 +80,11 @@ cJSON *api_error(struct api_call *call, int status, const char *field,
  * empty answer with its reason, not a refusal. */
 bool api_answers(const struct api_call *call, int error);
 
-/* The document of such an answer: without a session all that has a unit is null. */
-cJSON *api_finish(int error, cJSON *document);
-
-/* What a query's -errno and reason mean: 404, 400 or out of memory (NULL). */
-cJSON *api_failed(struct api_call *call, int error, const struct answer *head);
+/* The document of such an answer, without a session all that has a unit is null; else,
+ * with NULL, what the query's -errno and reason mean: 404, 400 or NULL, out of memory.
+ * Frees the answer. */
+cJSON *api_finish(struct api_call *call, int error, struct answer *head,
+                  cJSON *document);
 
 api_handler api_status, api_steps, api_ops, api_memory, api_gpu, api_ranks;
 api_handler api_overhead, api_host, api_bottlenecks, api_report, api_runs;

@@ -37,13 +37,12 @@ static void add_peaks(cJSON *body, const struct bottlenecks_answer *answer)
     cJSON *list = cJSON_AddArrayToObject(body, "memory_peaks");
 
     for (uint32_t i = 0; i < answer->peak_count; i++) {
-        cJSON *peak = cJSON_CreateObject();
+        cJSON *peak = json_row(list);
 
         json_text(peak, "device", answer->peaks[i].device);
         json_number(peak, "bytes", answer->peaks[i].bytes);
         json_stamp(peak, "time_ms", answer->peaks[i].time_ns);
         json_text(peak, "op", answer->peaks[i].op);
-        cJSON_AddItemToArray(list, peak);
     }
 }
 
@@ -59,7 +58,7 @@ static bool is_fixed(const struct judgement *judgement)
 static void add_one(cJSON *list, enum replay_what_if what_if,
                     const struct what_if *answer)
 {
-    cJSON *one = cJSON_CreateObject();
+    cJSON *one = json_row(list);
 
     json_text(one, "id", replay_what_if_name(what_if));
     json_text(one, "title", what_if_title(what_if));
@@ -67,7 +66,6 @@ static void add_one(cJSON *list, enum replay_what_if what_if,
     json_ms(one, "step_ms_high", answer->high_ns);
     json_text(one, "from", answer->replayed > 0 ? "replay" : "phases");
     json_count(one, "replayed_steps", answer->replayed);
-    cJSON_AddItemToArray(list, one);
 }
 
 static void add_what_if(cJSON *body, const struct bottlenecks_answer *answer,
@@ -105,28 +103,22 @@ cJSON *bottlenecks_judged_json(const struct bottlenecks_answer *answer,
     return body;
 }
 
-cJSON *bottlenecks_json(const struct bottlenecks_answer *answer)
+static cJSON *judged(struct judge *judge, struct runs *runs,
+                     const struct selection *selection,
+                     const struct bottlenecks_answer *answer)
 {
-    struct selection any = {.rank = SELECT_ANY};
     struct judgement judgement;
     cJSON *body;
 
-    judge_findings(NULL, NULL, &any, answer, &judgement);
+    judge_findings(judge, runs, selection, answer, &judgement);
     body = bottlenecks_judged_json(answer, &judgement);
     judgement_free(&judgement);
     return body;
 }
 
-static cJSON *judged(struct api_call *call, const struct bottlenecks_answer *answer)
+cJSON *bottlenecks_json(const struct bottlenecks_answer *answer)
 {
-    struct judgement judgement;
-    cJSON *body;
-
-    judge_findings(call->api->judge, call->api->runs, &call->selection, answer,
-                   &judgement);
-    body = bottlenecks_judged_json(answer, &judgement);
-    judgement_free(&judgement);
-    return body;
+    return judged(NULL, NULL, &(struct selection){.rank = SELECT_ANY}, answer);
 }
 
 cJSON *api_bottlenecks(struct api_call *call)
@@ -144,8 +136,11 @@ cJSON *api_bottlenecks(struct api_call *call)
     error = bottlenecks_query(call->api->store, &call->selection, &request, &answer);
     if (error == 0)
         replays_fill(call->api->replays, call->api->store, &call->selection, &answer);
-    body = api_answers(call, error) ? api_finish(error, judged(call, &answer))
-                                    : api_failed(call, error, &answer.head);
+    body =
+        api_finish(call, error, &answer.head,
+                   api_answers(call, error) ? judged(call->api->judge, call->api->runs,
+                                                     &call->selection, &answer)
+                                            : NULL);
     bottlenecks_free(&answer);
     return body;
 }

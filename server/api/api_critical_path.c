@@ -58,19 +58,16 @@ static void add_path(cJSON *body, const struct replay_answer *answer)
         bool shorter =
             (of->kind == REPLAY_COMPUTE || of->kind == REPLAY_COMMUNICATION) &&
             kernel_short_name(of->name, text, sizeof(text));
-        cJSON *point = cJSON_CreateArray(), *named = cJSON_CreateObject();
+        cJSON *point =
+            JSON_NUMBERS(json_rounded_ms((double)of->start_ns),
+                         json_rounded_ms((double)(of->end_ns - of->start_ns)));
 
-        cJSON_AddItemToArray(point, json_value_ms((double)of->start_ns));
-        cJSON_AddItemToArray(point, json_value_ms((double)(of->end_ns - of->start_ns)));
         cJSON_AddItemToArray(point, cJSON_CreateString(replay_kind_name(of->kind)));
-        json_text(named, "name", of->name);
-        json_text(named, "where", of->where);
-        cJSON_AddItemToArray(point, cJSON_DetachItemFromObject(named, "name"));
-        cJSON_AddItemToArray(point, cJSON_DetachItemFromObject(named, "where"));
+        cJSON_AddItemToArray(point, json_value_text(of->name, JSON_NAME_BYTES));
+        cJSON_AddItemToArray(point, json_value_text(of->where, JSON_NAME_BYTES));
         cJSON_AddItemToArray(point, json_value(of->pieces));
         cJSON_AddItemToArray(
             point, json_value_text(shorter ? text : NULL, KERNEL_SHORT_BYTES));
-        cJSON_Delete(named);
         cJSON_AddItemToArray(list, point);
     }
 }
@@ -81,14 +78,13 @@ static void add_shares(cJSON *body, const struct replay_answer *answer)
 
     for (uint32_t i = 0; i < answer->share_count; i++) {
         const struct replay_share *share = &answer->shares[i];
-        cJSON *row = cJSON_CreateObject();
+        cJSON *row = json_row(list);
 
         json_text(row, "kind", replay_kind_name(share->kind));
         json_text(row, "name", share->name);
         json_ms(row, "ms", share->ns);
         json_count(row, "count", share->count);
         json_share(row, "share", share->ns / answer->duration_ns);
-        cJSON_AddItemToArray(list, row);
     }
     json_ms(body, "other_ms",
             answer->table.steps > 0 ? answer->other_ns : answer->duration_ns);
@@ -101,17 +97,15 @@ static void add_what_ifs(cJSON *body, const struct replay_answer *answer)
     for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
         const struct replay_what_if_row *row = &answer->table.what_ifs[i];
         enum replay_what_if what_if = (enum replay_what_if)i;
-        cJSON *one;
-
         if (!row->known)
             continue;
-        one = cJSON_CreateObject();
+        cJSON *one = json_row(list);
+
         json_text(one, "id", replay_what_if_name(what_if));
         json_text(one, "title", what_if_title(what_if));
         json_ms(one, "step_ms", row->mean_ns);
         json_ms(one, "step_ms_low", row->low_ns);
         json_ms(one, "step_ms_high", row->high_ns);
-        cJSON_AddItemToArray(list, one);
     }
 }
 
@@ -138,26 +132,19 @@ void add_critical_path_json(cJSON *body, const struct replay_answer *answer)
     add_launched(body, &answer->table);
 }
 
-static cJSON *critical_path_json(const struct replay_answer *answer)
-{
-    cJSON *body = cJSON_CreateObject();
-
-    json_head(body, &answer->head);
-    add_critical_path_json(body, answer);
-    return body;
-}
-
 cJSON *api_critical(struct api_call *call)
 {
     struct replay_answer answer;
-    cJSON *body;
+    cJSON *body = NULL;
     int error;
 
     if (!api_select(call))
         return api_refused(call);
     error = replay_query(call->api->store, &call->selection, &answer);
-    body = api_answers(call, error) ? api_finish(error, critical_path_json(&answer))
-                                    : api_failed(call, error, &answer.head);
-    answer_free(&answer.head);
-    return body;
+    if (api_answers(call, error)) {
+        body = cJSON_CreateObject();
+        json_head(body, &answer.head);
+        add_critical_path_json(body, &answer);
+    }
+    return api_finish(call, error, &answer.head, body);
 }

@@ -2,6 +2,7 @@
  * the devices say of themselves. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "api/hardware_json.h"
@@ -20,24 +21,17 @@ static const char *const columns[1 + GPU_USES + GPU_IDLES] = {
 
 static cJSON *point_json(const struct gpu_point *point)
 {
-    cJSON *row = cJSON_CreateArray();
+    double values[1 + GPU_USES + GPU_IDLES] = {json_rounded_ms((double)point->time_ns)};
 
-    cJSON_AddItemToArray(row, json_value_ms((double)point->time_ns));
-    for (int i = 0; i < GPU_USES; i++)
-        cJSON_AddItemToArray(row, json_value(point->use_share[i]));
-    for (int i = 0; i < GPU_IDLES; i++)
-        cJSON_AddItemToArray(row, json_value(point->idle_share[i]));
-    return row;
+    memcpy(values + 1, point->use_share, sizeof(point->use_share));
+    memcpy(values + 1 + GPU_USES, point->idle_share, sizeof(point->idle_share));
+    return json_numbers(values, 1 + GPU_USES + GPU_IDLES);
 }
 
 static void add_points(cJSON *part, const struct gpu_device *device)
 {
-    cJSON *list;
-
     json_columns(part, columns, 1 + GPU_USES + GPU_IDLES);
-    list = cJSON_AddArrayToObject(part, "points");
-    for (uint32_t i = 0; i < device->point_count; i++)
-        cJSON_AddItemToArray(list, point_json(&device->points[i]));
+    JSON_LIST(part, "points", device->points, device->point_count, point_json);
 }
 
 static void put_bytes(cJSON *row, bool unsized, uint64_t bytes)
@@ -143,13 +137,11 @@ static cJSON *device_json(const struct gpu_device *device)
 cJSON *gpu_json(const struct gpu_answer *answer)
 {
     const struct gpu_device *busiest = gpu_busiest(answer);
-    cJSON *body = cJSON_CreateObject(), *list;
+    cJSON *body = cJSON_CreateObject();
 
     json_head(body, &answer->head);
     json_count(body, "steps", answer->head.steps);
-    list = cJSON_AddArrayToObject(body, "devices");
-    for (uint32_t i = 0; i < answer->device_count; i++)
-        cJSON_AddItemToArray(list, device_json(&answer->devices[i]));
+    JSON_LIST(body, "devices", answer->devices, answer->device_count, device_json);
     json_text(body, "busiest", busiest != NULL ? busiest->device : NULL);
     json_count(body, "uncounted_work", answer->uncounted);
     json_count(body, "lost_launches", answer->lost_launches);
@@ -160,15 +152,13 @@ cJSON *gpu_json(const struct gpu_answer *answer)
 
 cJSON *gpu_points_json(const struct gpu_answer *answer)
 {
-    cJSON *body = cJSON_CreateObject(), *list;
+    cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "devices");
 
-    list = cJSON_AddArrayToObject(body, "devices");
     for (uint32_t i = 0; i < answer->device_count; i++) {
-        cJSON *part = cJSON_CreateObject();
+        cJSON *part = json_row(list);
 
         json_text(part, "device", answer->devices[i].device);
         add_points(part, &answer->devices[i]);
-        cJSON_AddItemToArray(list, part);
     }
     return body;
 }
@@ -177,14 +167,11 @@ cJSON *api_gpu(struct api_call *call)
 {
     struct gpu_request request = {0};
     struct gpu_answer answer;
-    cJSON *body;
     int error;
 
     if (!api_select_points(call, &request.points))
         return api_refused(call);
     error = gpu_query(call->api->store, &call->selection, &request, &answer);
-    body = api_answers(call, error) ? api_finish(error, gpu_json(&answer))
-                                    : api_failed(call, error, &answer.head);
-    answer_free(&answer.head);
-    return body;
+    return api_finish(call, error, &answer.head,
+                      api_answers(call, error) ? gpu_json(&answer) : NULL);
 }

@@ -60,12 +60,10 @@ cJSON *host_json(const struct host_answer *answer)
     point_values(&answer->now, values);
     for (int i = 0; i < COLUMNS; i++)
         json_share(now, columns[i], values[i]);
-    list = cJSON_AddArrayToObject(body, "core_share");
-    for (uint32_t i = 0; i < answer->core_count; i++)
-        cJSON_AddItemToArray(list, json_value(answer->core_share[i]));
-    list = cJSON_AddArrayToObject(body, "processes");
-    for (uint32_t i = 0; i < answer->process_count; i++)
-        cJSON_AddItemToArray(list, process_json(&answer->processes[i]));
+    cJSON_AddItemToObject(body, "core_share",
+                          json_numbers(answer->core_share, answer->core_count));
+    JSON_LIST(body, "processes", answer->processes, answer->process_count,
+              process_json);
     json_number(body, "cpu_limit_cores", answer->cpu_limit);
     json_number(body, "memory_limit_bytes", answer->memory_limit_bytes);
     json_text(body, "memory_limit_name", answer->memory_limit_name);
@@ -81,14 +79,11 @@ cJSON *host_json(const struct host_answer *answer)
 cJSON *api_host(struct api_call *call)
 {
     struct host_answer answer;
-    cJSON *body;
     int error;
 
     if (!api_select(call))
         return api_refused(call);
     error = host_query(call->api->store, &call->selection, &answer);
-    body = api_answers(call, error) ? api_finish(error, host_json(&answer))
-                                    : api_failed(call, error, &answer.head);
-    answer_free(&answer.head);
-    return body;
+    return api_finish(call, error, &answer.head,
+                      api_answers(call, error) ? host_json(&answer) : NULL);
 }

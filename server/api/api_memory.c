@@ -6,31 +6,22 @@
 #include "query/memory_query.h"
 #include "query/steps_query.h"
 
-static cJSON *points_json(const struct memory_point *points, uint32_t count, bool host)
-{
-    cJSON *list = cJSON_CreateArray();
-
-    for (uint32_t i = 0; i < count; i++) {
-        cJSON *point = cJSON_CreateArray();
-
-        cJSON_AddItemToArray(point, json_value_ms((double)points[i].time_ns));
-        cJSON_AddItemToArray(point, json_value(points[i].allocated));
-        if (!host)
-            cJSON_AddItemToArray(point, json_value(points[i].reserved));
-        cJSON_AddItemToArray(list, point);
-    }
-    return list;
-}
-
 static void add_points(cJSON *object, const struct memory_point *points, uint32_t count,
                        bool host)
 {
     static const char *const device_columns[] = {"time_ms", "allocated_bytes",
                                                  "reserved_bytes"};
     static const char *const host_columns[] = {"time_ms", "rss_bytes"};
+    cJSON *list;
 
     json_columns(object, host ? host_columns : device_columns, host ? 2 : 3);
-    cJSON_AddItemToObject(object, "points", points_json(points, count, host));
+    list = cJSON_AddArrayToObject(object, "points");
+    for (uint32_t i = 0; i < count; i++) {
+        const double values[] = {json_rounded_ms((double)points[i].time_ns),
+                                 points[i].allocated, points[i].reserved};
+
+        cJSON_AddItemToArray(list, json_numbers(values, host ? 2 : 3));
+    }
 }
 
 static void add_growth(cJSON *part, const struct memory_growth *growth)
@@ -48,11 +39,10 @@ static void add_largest(cJSON *part, const struct memory_device *device)
     cJSON *list = cJSON_AddArrayToObject(part, "largest");
 
     for (uint32_t i = 0; i < device->largest_count; i++) {
-        cJSON *row = cJSON_CreateObject();
+        cJSON *row = json_row(list);
 
         json_text(row, "op", device->largest[i].op);
         json_number(row, "bytes", device->largest[i].bytes);
-        cJSON_AddItemToArray(list, row);
     }
 }
 
@@ -104,12 +94,10 @@ static cJSON *host_part_json(const struct memory_host *host)
 
 cJSON *memory_json(const struct memory_answer *answer)
 {
-    cJSON *body = cJSON_CreateObject(), *list;
+    cJSON *body = cJSON_CreateObject();
 
     json_head(body, &answer->head);
-    list = cJSON_AddArrayToObject(body, "devices");
-    for (uint32_t i = 0; i < answer->device_count; i++)
-        cJSON_AddItemToArray(list, device_json(&answer->devices[i]));
+    JSON_LIST(body, "devices", answer->devices, answer->device_count, device_json);
     json_text(body, "devices_reason",
               answer->unseen != NULL && *answer->unseen != '\0' ? answer->unseen
                                                                 : NULL);
@@ -141,12 +129,11 @@ cJSON *memory_points_json(const struct memory_answer *answer, uint32_t max)
     list = cJSON_AddArrayToObject(body, "devices");
     for (uint32_t i = 0; i < answer->device_count; i++) {
         struct memory_device *device = &answer->devices[i];
-        cJSON *part = cJSON_CreateObject();
+        cJSON *part = json_row(list);
 
         json_text(part, "device", device->device);
         add_points(part, device->points,
                    keep_highest(device->points, device->point_count, max), false);
-        cJSON_AddItemToArray(list, part);
     }
     host = cJSON_AddObjectToObject(body, "host");
     add_points(host, answer->host.points,
@@ -158,14 +145,11 @@ cJSON *api_memory(struct api_call *call)
 {
     struct memory_request request = {0};
     struct memory_answer answer;
-    cJSON *body;
     int error;
 
     if (!api_select_points(call, &request.points))
         return api_refused(call);
     error = memory_query(call->api->store, &call->selection, &request, &answer);
-    body = api_answers(call, error) ? api_finish(error, memory_json(&answer))
-                                    : api_failed(call, error, &answer.head);
-    answer_free(&answer.head);
-    return body;
+    return api_finish(call, error, &answer.head,
+                      api_answers(call, error) ? memory_json(&answer) : NULL);
 }

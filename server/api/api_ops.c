@@ -32,44 +32,42 @@ static const char *const groups[] = {[GROUP_NAME] = "name",
                                      [GROUP_MODULE] = "module",
                                      [GROUPS] = NULL};
 
-int ops_group_of(const char *name)
+static int index_of(const char *const *names, const char *name)
 {
-    for (int i = 0; groups[i] != NULL; i++)
-        if (strcmp(groups[i], name) == 0)
+    for (int i = 0; names[i] != NULL; i++)
+        if (strcmp(names[i], name) == 0)
             return i;
     return -1;
 }
 
+int ops_group_of(const char *name)
+{
+    return index_of(groups, name);
+}
+
 int ops_sort_of(const char *name)
 {
-    for (int i = 0; sorts[i] != NULL; i++)
-        if (strcmp(sorts[i], name) == 0)
-            return i;
-    return -1;
+    return index_of(sorts, name);
 }
 
 static void add_interval(cJSON *op, const struct op_row *row)
 {
     double low = row->per_step_ns - row->per_step_half_ns;
-    cJSON *ends;
 
-    if (!isfinite(low)) {
+    if (isfinite(low))
+        json_interval_ms(op, "per_step_ci95_ms", low,
+                         row->per_step_ns + row->per_step_half_ns);
+    else
         cJSON_AddNullToObject(op, "per_step_ci95_ms");
-        return;
-    }
-    ends = cJSON_AddArrayToObject(op, "per_step_ci95_ms");
-    cJSON_AddItemToArray(ends, json_value_ms(low < 0 ? 0 : low));
-    cJSON_AddItemToArray(ends, json_value_ms(row->per_step_ns + row->per_step_half_ns));
 }
 
 static void add_triple(cJSON *op, const char *key, const struct op_row *row,
                        const uint32_t numbers[3])
 {
-    cJSON *list = row->launch.known ? cJSON_AddArrayToObject(op, key)
-                                    : cJSON_AddNullToObject(op, key);
-
-    for (int i = 0; row->launch.known && i < 3; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateNumber(numbers[i]));
+    cJSON_AddItemToObject(op, key,
+                          row->launch.known
+                              ? JSON_NUMBERS(numbers[0], numbers[1], numbers[2])
+                              : cJSON_CreateNull());
 }
 
 /* Of kernels alone. */
@@ -188,7 +186,6 @@ cJSON *api_ops(struct api_call *call)
     struct ops_request request = {0};
     struct ops_answer answer;
     int64_t k = 10;
-    cJSON *body;
     int error;
 
     request.device = (enum ops_device)query_choice(&call->query, "device", devices, 0);
@@ -201,10 +198,8 @@ cJSON *api_ops(struct api_call *call)
         return api_refused(call);
     request.k = (uint32_t)k;
     error = ops_query(call->api->store, &call->selection, &request, &answer);
-    body = api_answers(call, error)
-               ? api_finish(error, ops_json(&answer, sorts[request.sort],
-                                            devices[request.device]))
-               : api_failed(call, error, &answer.head);
-    answer_free(&answer.head);
-    return body;
+    return api_finish(call, error, &answer.head,
+                      api_answers(call, error) ? ops_json(&answer, sorts[request.sort],
+                                                          devices[request.device])
+                                               : NULL);
 }

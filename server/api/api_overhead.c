@@ -35,18 +35,17 @@ static cJSON *source_json(const struct status_capability *source)
 
 cJSON *overhead_json(const struct overhead_answer *answer, double server_cpu_pct)
 {
-    cJSON *body = cJSON_CreateObject(), *list, *interval;
+    cJSON *body = cJSON_CreateObject();
 
     json_head(body, &answer->head);
     json_share(body, "budget_pct", answer->budget_pct);
     json_share(body, "measured_pct", answer->measured_pct);
-    if (isfinite(answer->ci95_low_pct) && isfinite(answer->ci95_high_pct)) {
-        interval = cJSON_AddArrayToObject(body, "ci95_pct");
-        cJSON_AddItemToArray(interval, json_value(answer->ci95_low_pct));
-        cJSON_AddItemToArray(interval, json_value(answer->ci95_high_pct));
-    } else {
+    if (isfinite(answer->ci95_low_pct) && isfinite(answer->ci95_high_pct))
+        cJSON_AddItemToObject(
+            body, "ci95_pct",
+            JSON_NUMBERS(answer->ci95_low_pct, answer->ci95_high_pct));
+    else
         cJSON_AddNullToObject(body, "ci95_pct");
-    }
     json_share(body, "detail_pct", answer->detail_pct);
     json_share(body, "burst_pct", answer->burst_pct);
     json_share(body, "fixed_pct", answer->fixed_pct);
@@ -59,30 +58,24 @@ cJSON *overhead_json(const struct overhead_answer *answer, double server_cpu_pct
     json_count(body, "experiment_control_steps", answer->control_steps);
     json_integer(body, "experiment_steps_needed",
                  answer->steps_needed == 0 ? NOT_KNOWN : (int64_t)answer->steps_needed);
-    list = cJSON_AddArrayToObject(body, "sources");
-    for (uint32_t i = 0; i < answer->source_count; i++)
-        cJSON_AddItemToArray(list, source_json(&answer->sources[i]));
+    JSON_LIST(body, "sources", answer->sources, answer->source_count, source_json);
     return body;
 }
 
 cJSON *api_overhead(struct api_call *call)
 {
     struct overhead_answer answer;
-    cJSON *body;
+    cJSON *body = NULL;
+    uint32_t ppm;
     int error;
 
     if (!api_select(call))
         return api_refused(call);
     error = overhead_query(call->api->store, &call->selection, &answer);
-    if (!api_answers(call, error)) {
-        body = api_failed(call, error, &answer.head);
-    } else {
-        uint32_t ppm =
-            atomic_load_explicit(&call->api->server_cpu_ppm, memory_order_relaxed);
-
-        body = api_finish(error, overhead_json(&answer, (double)ppm / 1e4));
+    if (api_answers(call, error)) {
+        ppm = atomic_load_explicit(&call->api->server_cpu_ppm, memory_order_relaxed);
+        body = overhead_json(&answer, (double)ppm / 1e4);
         control_describe(body, call->api->store, &call->selection);
     }
-    answer_free(&answer.head);
-    return body;
+    return api_finish(call, error, &answer.head, body);
 }

@@ -24,12 +24,10 @@ static cJSON *rank_json(const struct rank_row *row)
 
 cJSON *ranks_json(const struct ranks_answer *answer)
 {
-    cJSON *body = cJSON_CreateObject(), *list, *slowest;
+    cJSON *body = cJSON_CreateObject(), *slowest;
 
     json_head(body, &answer->head);
-    list = cJSON_AddArrayToObject(body, "ranks");
-    for (uint32_t i = 0; i < answer->row_count; i++)
-        cJSON_AddItemToArray(list, rank_json(&answer->rows[i]));
+    JSON_LIST(body, "ranks", answer->rows, answer->row_count, rank_json);
     cJSON_AddBoolToObject(body, "comparable", answer->comparable);
     if (answer->slowest < 0) {
         cJSON_AddNullToObject(body, "slowest");
@@ -48,14 +46,11 @@ cJSON *ranks_json(const struct ranks_answer *answer)
 cJSON *api_ranks(struct api_call *call)
 {
     struct ranks_answer answer;
-    cJSON *body;
     int error;
 
     if (!api_select(call))
         return api_refused(call);
     error = ranks_query(call->api->store, &call->selection, &answer);
-    body = api_answers(call, error) ? api_finish(error, ranks_json(&answer))
-                                    : api_failed(call, error, &answer.head);
-    answer_free(&answer.head);
-    return body;
+    return api_finish(call, error, &answer.head,
+                      api_answers(call, error) ? ranks_json(&answer) : NULL);
 }

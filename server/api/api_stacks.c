@@ -80,7 +80,7 @@ cJSON *api_stacks(struct api_call *call)
 
     process = error == 0 ? selected(&status) : NULL;
     if (error != 0) {
-        body = api_failed(call, error, &status.head);
+        body = api_finish(call, error, &status.head, NULL);
     } else if (process == NULL) {
         body = api_error(call, 404, "session", "no such process");
     } else if (ask(process, &stacks, reason) != 0) {

@@ -35,7 +35,7 @@ static void add_capabilities(cJSON *object, const struct status_process *process
 
     for (uint32_t i = 0; process != NULL && i < process->capability_count; i++) {
         const struct status_capability *one = &process->capabilities[i];
-        cJSON *part = cJSON_CreateObject();
+        cJSON *part = json_row(list);
 
         cJSON_AddStringToObject(part, "source", api_source_name((int)one->source));
         cJSON_AddStringToObject(part, "state", wire_source_state_word(one->state));
@@ -43,7 +43,6 @@ static void add_capabilities(cJSON *object, const struct status_process *process
         json_text(part, "detail", one->detail);
         json_count(part, "events", one->events);
         json_count(part, "lost_events", one->lost);
-        cJSON_AddItemToArray(list, part);
     }
 }
 
@@ -70,12 +69,11 @@ static cJSON *thread_json(const struct status_thread *thread)
     json_count(part, "depth", thread->depth);
     open = cJSON_AddArrayToObject(part, "open");
     for (uint32_t i = 0; i < thread->open_count; i++) {
-        cJSON *range = cJSON_CreateObject();
+        cJSON *range = json_row(open);
 
         json_text(range, "name", thread->open[i].name);
         cJSON_AddStringToObject(range, "kind", kind_name(thread->open[i].kind));
         json_ms(range, "open_for_ms", thread->open[i].open_for_ns);
-        cJSON_AddItemToArray(open, range);
     }
     return part;
 }
@@ -156,7 +154,7 @@ cJSON *status_end_json(const struct status_session *session)
 static cJSON *session_json(const struct status_session *session, bool full)
 {
     const struct status_process *process = main_process(session);
-    cJSON *part = cJSON_CreateObject(), *list;
+    cJSON *part = cJSON_CreateObject();
 
     json_text(part, "id", session->id);
     json_text(part, "name", session->name);
@@ -185,9 +183,8 @@ static cJSON *session_json(const struct status_session *session, bool full)
     add_capabilities(part, process);
     add_threads(part, process);
     json_count(part, "processes_dropped", session->processes_dropped);
-    list = cJSON_AddArrayToObject(part, "processes");
-    for (uint32_t i = 0; i < session->process_count; i++)
-        cJSON_AddItemToArray(list, process_json(&session->processes[i]));
+    JSON_LIST(part, "processes", session->processes, session->process_count,
+              process_json);
     return part;
 }
 
@@ -231,26 +228,19 @@ cJSON *status_json(const struct status_answer *answer)
         cJSON_AddItemToArray(list, session_json(session, full));
     }
     json_count(body, "sessions_dropped", answer->sessions_dropped);
-    list = cJSON_AddArrayToObject(body, "watching");
-    for (uint32_t i = 0; i < answer->watching_count; i++)
-        cJSON_AddItemToArray(list, watch_json(&answer->watching[i]));
-    list = cJSON_AddArrayToObject(body, "commands");
-    for (uint32_t i = 0; i < answer->command_count; i++)
-        cJSON_AddItemToArray(list, command_json(&answer->commands[i]));
+    JSON_LIST(body, "watching", answer->watching, answer->watching_count, watch_json);
+    JSON_LIST(body, "commands", answer->commands, answer->command_count, command_json);
     return body;
 }
 
 cJSON *api_status(struct api_call *call)
 {
     struct status_answer answer;
-    cJSON *body;
     int error;
 
     if (!api_select(call))
         return api_refused(call);
     error = status_query(call->api->store, &call->selection, &answer);
-    body = api_answers(call, error) ? api_finish(error, status_json(&answer))
-                                    : api_failed(call, error, &answer.head);
-    answer_free(&answer.head);
-    return body;
+    return api_finish(call, error, &answer.head,
+                      api_answers(call, error) ? status_json(&answer) : NULL);
 }

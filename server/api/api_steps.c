@@ -33,15 +33,6 @@ cJSON *step_json(const struct step_row *row)
     return step;
 }
 
-/* Of a duration, which is never negative, however widely it scatters. */
-static void add_interval(cJSON *part, const char *key, double low_ns, double high_ns)
-{
-    cJSON *interval = cJSON_AddArrayToObject(part, key);
-
-    cJSON_AddItemToArray(interval, json_value_ms(low_ns < 0 ? 0 : low_ns));
-    cJSON_AddItemToArray(interval, json_value_ms(high_ns));
-}
-
 /* The 95 % intervals of what a gate may ask for; nulls where too few steps say nothing. */
 static void add_intervals(cJSON *body, const struct steps_summary *summary)
 {
@@ -50,13 +41,14 @@ static void add_intervals(cJSON *body, const struct steps_summary *summary)
     cJSON *part = cJSON_AddObjectToObject(body, "ci95_ms");
     double half = summary->mean_ns * summary->error_pct / 100;
 
-    add_interval(part, "step", summary->mean_ns - half, summary->mean_ns + half);
-    add_interval(part, "step.p95", summary->p95_low_ns, summary->p95_high_ns);
+    json_interval_ms(part, "step", summary->mean_ns - half, summary->mean_ns + half);
+    json_interval_ms(part, "step.p95", summary->p95_low_ns, summary->p95_high_ns);
     for (int i = 0; i < EVENT_PHASES; i++)
-        add_interval(part, names[i], summary->phase_ns[i] - summary->phase_error_ns[i],
-                     summary->phase_ns[i] + summary->phase_error_ns[i]);
-    add_interval(part, "other", summary->other_ns - summary->other_error_ns,
-                 summary->other_ns + summary->other_error_ns);
+        json_interval_ms(part, names[i],
+                         summary->phase_ns[i] - summary->phase_error_ns[i],
+                         summary->phase_ns[i] + summary->phase_error_ns[i]);
+    json_interval_ms(part, "other", summary->other_ns - summary->other_error_ns,
+                     summary->other_ns + summary->other_error_ns);
 }
 
 cJSON *steps_summary_json(const struct steps_summary *summary)
@@ -135,25 +127,22 @@ void steps_means_json(cJSON *body, const struct step_mean *means, uint32_t count
     json_columns(part, columns, 3 + EVENT_PHASES);
     list = cJSON_AddArrayToObject(part, "points");
     for (uint32_t i = 0; i < count; i++) {
-        cJSON *point = cJSON_CreateArray();
+        double values[3 + EVENT_PHASES] = {json_rounded_ms((double)means[i].time_ns),
+                                           (double)means[i].steps,
+                                           json_rounded_ms(means[i].duration_ns)};
 
-        cJSON_AddItemToArray(point, json_value_ms((double)means[i].time_ns));
-        cJSON_AddItemToArray(point, json_value((double)means[i].steps));
-        cJSON_AddItemToArray(point, json_value_ms(means[i].duration_ns));
         for (int phase = 0; phase < EVENT_PHASES; phase++)
-            cJSON_AddItemToArray(point, json_value_ms(means[i].phase_ns[phase]));
-        cJSON_AddItemToArray(list, point);
+            values[3 + phase] = json_rounded_ms(means[i].phase_ns[phase]);
+        cJSON_AddItemToArray(list, json_numbers(values, 3 + EVENT_PHASES));
     }
 }
 
 cJSON *steps_json(const struct steps_answer *answer)
 {
-    cJSON *body = cJSON_CreateObject(), *list, *summary;
+    cJSON *body = cJSON_CreateObject(), *summary;
 
     json_head(body, &answer->head);
-    list = cJSON_AddArrayToObject(body, "steps");
-    for (uint32_t i = 0; i < answer->row_count; i++)
-        cJSON_AddItemToArray(list, step_json(&answer->rows[i]));
+    JSON_LIST(body, "steps", answer->rows, answer->row_count, step_json);
     cJSON_AddBoolToObject(body, "decimated", answer->decimated);
     if (answer->decimated)
         steps_means_json(body, answer->means, answer->mean_count);
@@ -164,15 +153,9 @@ cJSON *steps_json(const struct steps_answer *answer)
     if (answer->windows.count > 0)
         cJSON_AddItemToObject(summary, "windows", steps_summary_json(&answer->windows));
     json_ms(summary, "outside_ms", answer->outside_ns);
-    list = cJSON_AddArrayToObject(body, "slow");
-    for (uint32_t i = 0; i < answer->slow_count; i++)
-        cJSON_AddItemToArray(list, slow_json(&answer->slow[i]));
-    list = cJSON_AddArrayToObject(body, "markers");
-    for (uint32_t i = 0; i < answer->marker_count; i++)
-        cJSON_AddItemToArray(list, marker_json(&answer->markers[i]));
-    list = cJSON_AddArrayToObject(body, "epochs");
-    for (uint32_t i = 0; i < answer->epoch_count; i++)
-        cJSON_AddItemToArray(list, epoch_json(&answer->epochs[i]));
+    JSON_LIST(body, "slow", answer->slow, answer->slow_count, slow_json);
+    JSON_LIST(body, "markers", answer->markers, answer->marker_count, marker_json);
+    JSON_LIST(body, "epochs", answer->epochs, answer->epoch_count, epoch_json);
     return body;
 }
 
@@ -189,13 +172,11 @@ static void add_where(cJSON *body, struct api_call *call, const char *name)
     if (where_query(call->api->store, &call->selection, name, &answer) == 0) {
         for (uint32_t i = 0; i < answer.count; i++) {
             const struct where_step *step = &answer.steps[i];
-            cJSON *point = cJSON_CreateArray();
 
-            cJSON_AddItemToArray(point, json_value((double)step->number));
-            cJSON_AddItemToArray(point, json_value_ms((double)step->end_ns));
-            cJSON_AddItemToArray(point, json_value_ms(step->total_ns));
-            cJSON_AddItemToArray(point, json_value((double)step->count));
-            cJSON_AddItemToArray(list, point);
+            cJSON_AddItemToArray(
+                list, JSON_NUMBERS(
+                          (double)step->number, json_rounded_ms((double)step->end_ns),
+                          json_rounded_ms(step->total_ns), (double)step->count));
         }
     }
     where_free(&answer);
@@ -206,16 +187,15 @@ cJSON *api_steps(struct api_call *call)
     struct steps_request request = {0};
     struct steps_answer answer;
     const char *op = query_text(&call->query, "op");
-    cJSON *body;
+    cJSON *body = NULL;
     int error;
 
     if (!api_select_points(call, &request.points))
         return api_refused(call);
     error = steps_query(call->api->store, &call->selection, &request, &answer);
-    body = api_answers(call, error) ? api_finish(error, steps_json(&answer))
-                                    : api_failed(call, error, &answer.head);
+    if (api_answers(call, error))
+        body = steps_json(&answer);
     if (op != NULL && error == 0)
         add_where(body, call, op);
-    answer_free(&answer.head);
-    return body;
+    return api_finish(call, error, &answer.head, body);
 }

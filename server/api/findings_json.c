@@ -41,15 +41,6 @@ static cJSON *evidence_json(const struct finding *finding, const struct answer *
     return part;
 }
 
-static cJSON *texts_json(const char *const *texts, uint32_t count)
-{
-    cJSON *list = cJSON_CreateArray();
-
-    for (uint32_t i = 0; i < count; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateString(texts[i]));
-    return list;
-}
-
 static cJSON *finding_json(const struct finding *finding, const struct answer *head,
                            bool served)
 {
@@ -68,17 +59,17 @@ static cJSON *finding_json(const struct finding *finding, const struct answer *h
     json_share(part, "share", finding->share);
     json_text(part, "formula", finding->formula);
     cJSON_AddItemToObject(part, "evidence", evidence_json(finding, head, served));
-    cJSON_AddItemToObject(part, "advice",
-                          texts_json(finding->advice, finding->advice_count));
+    cJSON_AddItemToObject(
+        part, "advice",
+        cJSON_CreateStringArray(finding->advice, (int)finding->advice_count));
     json_text(part, "wrong_if", finding->wrong_if);
     json_text(part, "colour", finding->colour);
-    if (finding->first_step != NOT_KNOWN) {
-        cJSON *steps = cJSON_AddArrayToObject(part, "steps");
-
-        cJSON_AddItemToArray(steps, json_value((double)finding->first_step));
-        cJSON_AddItemToArray(steps, json_value((double)finding->last_step));
-    }
-    cJSON_AddItemToObject(part, "ops", texts_json(finding->ops, finding->op_count));
+    if (finding->first_step != NOT_KNOWN)
+        cJSON_AddItemToObject(
+            part, "steps",
+            JSON_NUMBERS((double)finding->first_step, (double)finding->last_step));
+    cJSON_AddItemToObject(
+        part, "ops", cJSON_CreateStringArray(finding->ops, (int)finding->op_count));
     if (finding->since_step != NOT_KNOWN)
         json_integer(part, "since_step", finding->since_step);
     if (finding->pinned)

@@ -83,13 +83,12 @@ static void add_instances(cJSON *part, const struct hardware_row *row)
     cJSON *list = cJSON_AddArrayToObject(part, "instances");
 
     for (uint32_t i = 0; i < row->instance_count; i++) {
-        cJSON *one = cJSON_CreateObject();
+        cJSON *one = json_row(list);
 
         json_text(one, "name", row->instances[i].name);
         json_text(one, "uuid", row->instances[i].uuid);
         json_number(one, "total_bytes", row->instances[i].total_bytes);
         json_number(one, "used_bytes", row->instances[i].used_bytes);
-        cJSON_AddItemToArray(list, one);
     }
 }
 
@@ -126,19 +125,19 @@ static cJSON *row_json(const struct hardware_row *row)
     json_columns(part, columns, 1 + HARDWARE_COLUMNS);
     list = cJSON_AddArrayToObject(part, "points");
     for (uint32_t i = 0; i < row->point_count; i++) {
-        cJSON *point = cJSON_CreateArray();
+        double values[1 + HARDWARE_COLUMNS] = {
+            json_rounded_ms((double)row->points[i].time_ns)};
 
-        cJSON_AddItemToArray(point, json_value_ms((double)row->points[i].time_ns));
         for (int at = 0; at < HARDWARE_COLUMNS; at++)
-            cJSON_AddItemToArray(point, json_value(row->points[i].values[at]));
-        cJSON_AddItemToArray(list, point);
+            values[1 + at] = row->points[i].values[at];
+        cJSON_AddItemToArray(list, json_numbers(values, 1 + HARDWARE_COLUMNS));
     }
     return part;
 }
 
 void hardware_json(cJSON *body, const struct hardware_answer *answer)
 {
-    cJSON *part = cJSON_AddObjectToObject(body, "hardware"), *list;
+    cJSON *part = cJSON_AddObjectToObject(body, "hardware");
 
     cJSON_AddStringToObject(part, "source", "nvml");
     cJSON_AddStringToObject(part, "state", wire_source_state_word(answer->state));
@@ -147,7 +146,5 @@ void hardware_json(cJSON *body, const struct hardware_answer *answer)
     json_number(part, "joules_per_step", answer->joules_per_step);
     json_number(part, "samples_per_joule", answer->samples_per_joule);
     json_count(part, "devices_not_shown", answer->unseen);
-    list = cJSON_AddArrayToObject(part, "devices");
-    for (uint32_t i = 0; i < answer->row_count; i++)
-        cJSON_AddItemToArray(list, row_json(&answer->rows[i]));
+    JSON_LIST(part, "devices", answer->rows, answer->row_count, row_json);
 }

@@ -52,11 +52,34 @@ cJSON *json_value(double value)
 }
 
 /* To the nanosecond: what is finer is noise of a mean. */
-cJSON *json_value_ms(double ns)
+double json_rounded_ms(double ns)
 {
     /* A sum that was held there is no number. */
-    return json_value(fabs(ns) >= (double)SUM_MAX_NS ? (double)NAN
-                                                     : nearbyint(ns) / 1e6);
+    return fabs(ns) >= (double)SUM_MAX_NS ? (double)NAN : nearbyint(ns) / 1e6;
+}
+
+cJSON *json_numbers(const double *values, size_t count)
+{
+    cJSON *array = cJSON_CreateArray();
+
+    for (size_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(array, json_value(values[i]));
+    return array;
+}
+
+void json_interval_ms(cJSON *object, const char *key, double low_ns, double high_ns)
+{
+    cJSON_AddItemToObject(object, key,
+                          JSON_NUMBERS(json_rounded_ms(low_ns < 0 ? 0 : low_ns),
+                                       json_rounded_ms(high_ns)));
+}
+
+cJSON *json_row(cJSON *list)
+{
+    cJSON *row = cJSON_CreateObject();
+
+    cJSON_AddItemToArray(list, row);
+    return row;
 }
 
 void json_number(cJSON *object, const char *key, double value)
@@ -76,7 +99,7 @@ void json_integer(cJSON *object, const char *key, int64_t value)
 
 void json_ms(cJSON *object, const char *key, double ns)
 {
-    cJSON_AddItemToObject(object, key, json_value_ms(ns));
+    json_number(object, key, json_rounded_ms(ns));
 }
 
 void json_stamp(cJSON *object, const char *key, int64_t ns)

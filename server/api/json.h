@@ -4,6 +4,7 @@
 #define API_JSON_H
 
 #include <cjson/cJSON.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "query/answer.h"
@@ -32,8 +33,29 @@ void json_percent(cJSON *object, const char *key, double share);
 
 /* A number, or foreign text, to append to an array; null where it is not known. */
 cJSON *json_value(double value);
-cJSON *json_value_ms(double ns);
 cJSON *json_value_text(const char *text, size_t max);
+double json_rounded_ms(double ns); /* as json_ms() gives it; NaN unknown */
+
+/* An array of doubles; null where one is not known. */
+cJSON *json_numbers(const double *values, size_t count);
+#define JSON_NUMBERS(...)                                                              \
+    json_numbers((const double[]){__VA_ARGS__},                                        \
+                 sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
+
+/* Both ends of a duration's interval, which is never negative, in ms. */
+void json_interval_ms(cJSON *object, const char *key, double low_ns, double high_ns);
+
+/* A new object at the end of `list`. */
+cJSON *json_row(cJSON *list);
+
+/* The array `key`: what `one` makes of each of the rows. */
+#define JSON_LIST(object, key, rows, count, one)                                       \
+    do {                                                                               \
+        cJSON *list_ = cJSON_AddArrayToObject(object, key);                            \
+                                                                                       \
+        for (uint32_t i_ = 0; i_ < (count); i_++)                                      \
+            cJSON_AddItemToArray(list_, one(&(rows)[i_]));                             \
+    } while (0)
 
 /* "columns": the names of what stands in each of `points`. */
 void json_columns(cJSON *object, const char *const *names, int count);

@@ -38,8 +38,8 @@ static void put_row(struct listing *listing, uint32_t parent, const struct row *
                                              : (double)listing->row_of[parent]));
     cJSON_AddItemToArray(row, json_value_text(from->name, NAME_BYTES));
     cJSON_AddItemToArray(row, cJSON_CreateString(from->kind));
-    cJSON_AddItemToArray(row, json_value_ms((double)from->total_ns));
-    cJSON_AddItemToArray(row, json_value_ms((double)from->self_ns));
+    cJSON_AddItemToArray(row, json_value(json_rounded_ms((double)from->total_ns)));
+    cJSON_AddItemToArray(row, json_value(json_rounded_ms((double)from->self_ns)));
     cJSON_AddItemToArray(row, json_value((double)from->calls));
     cJSON_AddItemToArray(row, json_value_text(from->short_name, NAME_BYTES));
     cJSON_AddItemToArray(row, json_value_text(from->category, NAME_BYTES));

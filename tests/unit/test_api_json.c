@@ -195,7 +195,7 @@ static void without_a_session_what_has_a_unit_is_null_and_counts_are_zero(void *
 {
     struct steps_answer answer = {
         .head = {.rank = -1, .reason = "no run was seen yet"}};
-    cJSON *body = api_finish(-2, steps_json(&answer));
+    cJSON *body = api_finish(NULL, -2, &answer.head, steps_json(&answer));
     const cJSON *train = at(at(body, "summary"), "train");
 
     (void)state;
