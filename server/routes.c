@@ -12,7 +12,6 @@
 #include "openapi.h"
 #include "stream/stream.h"
 #include "trace/trace.h"
-#include "trace/upload.h"
 #include "web/assets.h"
 #include "wire/clock.h"
 #include "wire/segment.h"
@@ -23,74 +22,39 @@
 #define BODY_DEPTH_MAX 8
 
 static http_handler serve_api, serve_report, serve_asset, serve_health, serve_metrics,
-    serve_openapi, serve_stream, serve_trace, serve_upload, serve_download,
-    serve_removal;
-
-enum {
-    STATUS,
-    STEPS,
-    OPS,
-    MEMORY,
-    GPU,
-    RANKS,
-    HOST,
-    OVERHEAD,
-    BOTTLENECKS,
-    RUNS,
-    RUN,
-    REPORT,
-    LEVEL,
-    TRACES,
-    WINDOWS,
-    WINDOWS_ASK,
-    FINDING,
-    COMPARE,
-    STACKS,
-    CRITICAL,
-};
-
-/* What stands behind /api/...; a route's tag is an index here. */
-static api_handler *const handlers[] = {
-    [STATUS] = api_status,   [STEPS] = api_steps,       [OPS] = api_ops,
-    [MEMORY] = api_memory,   [GPU] = api_gpu,           [RANKS] = api_ranks,
-    [HOST] = api_host,       [OVERHEAD] = api_overhead, [BOTTLENECKS] = api_bottlenecks,
-    [RUNS] = api_runs,       [REPORT] = api_report,     [LEVEL] = api_level,
-    [TRACES] = api_traces,   [WINDOWS] = api_windows,   [WINDOWS_ASK] = api_windows_ask,
-    [FINDING] = api_finding, [COMPARE] = api_compare,   [STACKS] = api_stacks,
-    [RUN] = api_run,         [CRITICAL] = api_critical,
-};
+    serve_openapi;
 
 const struct http_route routes[] = {
-    {HTTP_GET, "/healthz", serve_health, 0, HTTP_OPEN_TO_ALL},
-    {HTTP_GET, "/metrics", serve_metrics, 0, HTTP_USUAL},
-    {HTTP_GET, "/openapi.json", serve_openapi, 0, HTTP_USUAL},
-    {HTTP_GET, "/api/stream", serve_stream, 0, HTTP_USUAL},
-    {HTTP_GET, "/api/trace", serve_trace, 0, HTTP_LONG},
-    {HTTP_GET, "/api/status", serve_api, STATUS, HTTP_USUAL},
-    {HTTP_GET, "/api/bottlenecks", serve_api, BOTTLENECKS, HTTP_USUAL},
-    {HTTP_GET, "/api/steps", serve_api, STEPS, HTTP_USUAL},
-    {HTTP_GET, "/api/ops", serve_api, OPS, HTTP_USUAL},
-    {HTTP_GET, "/api/memory", serve_api, MEMORY, HTTP_USUAL},
-    {HTTP_GET, "/api/gpu", serve_api, GPU, HTTP_USUAL},
-    {HTTP_GET, "/api/ranks", serve_api, RANKS, HTTP_USUAL},
-    {HTTP_GET, "/api/overhead", serve_api, OVERHEAD, HTTP_USUAL},
-    {HTTP_GET, "/api/host", serve_api, HOST, HTTP_USUAL},
-    {HTTP_GET, "/api/critical_path", serve_api, CRITICAL, HTTP_USUAL},
-    {HTTP_GET, "/api/runs", serve_api, RUNS, HTTP_USUAL},
-    {HTTP_GET, "/api/runs/*", serve_api, RUN, HTTP_USUAL},
-    {HTTP_GET, "/api/report", serve_report, REPORT, HTTP_USUAL},
-    {HTTP_GET, "/api/traces", serve_api, TRACES, HTTP_USUAL},
-    {HTTP_POST, "/api/traces", serve_upload, 0, HTTP_UPLOAD},
-    {HTTP_GET, "/api/traces/*", serve_download, 0, HTTP_LONG},
-    {HTTP_DELETE, "/api/traces/*", serve_removal, 0, HTTP_USUAL},
-    {HTTP_GET, "/api/windows", serve_api, WINDOWS, HTTP_USUAL},
-    {HTTP_POST, "/api/windows", serve_api, WINDOWS_ASK, HTTP_USUAL},
-    {HTTP_POST, "/api/level", serve_api, LEVEL, HTTP_USUAL},
-    {HTTP_POST, "/api/findings/*", serve_api, FINDING, HTTP_USUAL},
-    {HTTP_GET, "/api/compare", serve_api, COMPARE, HTTP_USUAL},
-    {HTTP_POST, "/api/stacks", serve_api, STACKS, HTTP_USUAL},
-    {HTTP_GET, "/", serve_asset, 0, HTTP_USUAL},
-    {HTTP_GET, "/*", serve_asset, 0, HTTP_USUAL},
+    {HTTP_GET, "/healthz", serve_health, NULL, HTTP_OPEN_TO_ALL},
+    {HTTP_GET, "/metrics", serve_metrics, NULL, HTTP_USUAL},
+    {HTTP_GET, "/openapi.json", serve_openapi, NULL, HTTP_USUAL},
+    {HTTP_GET, "/api/stream", stream_serve, NULL, HTTP_USUAL},
+    {HTTP_GET, "/api/trace", trace_serve, NULL, HTTP_LONG},
+    {HTTP_GET, "/api/status", serve_api, api_status, HTTP_USUAL},
+    {HTTP_GET, "/api/bottlenecks", serve_api, api_bottlenecks, HTTP_USUAL},
+    {HTTP_GET, "/api/steps", serve_api, api_steps, HTTP_USUAL},
+    {HTTP_GET, "/api/ops", serve_api, api_ops, HTTP_USUAL},
+    {HTTP_GET, "/api/memory", serve_api, api_memory, HTTP_USUAL},
+    {HTTP_GET, "/api/gpu", serve_api, api_gpu, HTTP_USUAL},
+    {HTTP_GET, "/api/ranks", serve_api, api_ranks, HTTP_USUAL},
+    {HTTP_GET, "/api/overhead", serve_api, api_overhead, HTTP_USUAL},
+    {HTTP_GET, "/api/host", serve_api, api_host, HTTP_USUAL},
+    {HTTP_GET, "/api/critical_path", serve_api, api_critical, HTTP_USUAL},
+    {HTTP_GET, "/api/runs", serve_api, api_runs, HTTP_USUAL},
+    {HTTP_GET, "/api/runs/*", serve_api, api_run, HTTP_USUAL},
+    {HTTP_GET, "/api/report", serve_report, api_report, HTTP_USUAL},
+    {HTTP_GET, "/api/traces", serve_api, api_traces, HTTP_USUAL},
+    {HTTP_POST, "/api/traces", upload_serve, NULL, HTTP_UPLOAD},
+    {HTTP_GET, "/api/traces/*", download_serve, NULL, HTTP_LONG},
+    {HTTP_DELETE, "/api/traces/*", removal_serve, NULL, HTTP_USUAL},
+    {HTTP_GET, "/api/windows", serve_api, api_windows, HTTP_USUAL},
+    {HTTP_POST, "/api/windows", serve_api, api_windows_ask, HTTP_USUAL},
+    {HTTP_POST, "/api/level", serve_api, api_level, HTTP_USUAL},
+    {HTTP_POST, "/api/findings/*", serve_api, api_finding, HTTP_USUAL},
+    {HTTP_GET, "/api/compare", serve_api, api_compare, HTTP_USUAL},
+    {HTTP_POST, "/api/stacks", serve_api, api_stacks, HTTP_USUAL},
+    {HTTP_GET, "/", serve_asset, NULL, HTTP_USUAL},
+    {HTTP_GET, "/*", serve_asset, NULL, HTTP_USUAL},
 };
 const size_t route_count = sizeof(routes) / sizeof(routes[0]);
 
@@ -131,14 +95,17 @@ static cJSON *parse_body(const struct http_request *request)
     return NULL;
 }
 
+/* The answer that is `document`; NULL without memory, also where there is no document.
+ * Takes it. */
 static struct shared_bytes *document_bytes(struct http_call *call, cJSON *document,
                                            int status)
 {
-    char *text = cJSON_PrintUnformatted(document);
+    char *text = document != NULL ? cJSON_PrintUnformatted(document) : NULL;
     struct http_answer answer = {.status = status, .body = text};
     struct shared_bytes *whole = NULL;
     struct bytes packed = {0};
 
+    cJSON_Delete(document);
     if (text == NULL)
         return NULL;
     answer.size = strlen(text);
@@ -154,6 +121,17 @@ static struct shared_bytes *document_bytes(struct http_call *call, cJSON *docume
     return whole;
 }
 
+/* Takes `whole`; NULL: there was no memory for it. */
+static void answer_bytes(struct http_call *call, struct shared_bytes *whole)
+{
+    if (whole == NULL) {
+        http_refuse(call, 503, NULL, "out of memory");
+        return;
+    }
+    http_answer_shared(call, whole);
+    shared_bytes_release(whole);
+}
+
 static void answer_api(struct http_call *call, struct parts *parts, const cJSON *body,
                        const char *key)
 {
@@ -161,25 +139,18 @@ static void answer_api(struct http_call *call, struct parts *parts, const cJSON 
     uint64_t rev = store_rev(parts->api.store);
     struct api_call one = {
         .api = &parts->api, .status = 200, .body = body, .tail = request->tail};
-    struct shared_bytes *whole = NULL;
+    struct shared_bytes *whole;
     cJSON *document;
 
     query_parse(&one.query, request->query);
-    document = handlers[request->tag](&one);
+    document = request->document(&one);
     if (body != NULL)
         cache_forget(parts->cache);
-    if (document != NULL)
-        whole = document_bytes(call, document, one.status);
-    cJSON_Delete(document);
-    if (whole == NULL) {
-        http_refuse(call, 503, NULL, "out of memory");
-        return;
-    }
-    if (key != NULL && one.status == 200)
+    whole = document_bytes(call, document, one.status);
+    if (whole != NULL && key != NULL && one.status == 200)
         cache_put(parts->cache, key, rev,
                   (int64_t)(clock_ns(CLOCK_MONOTONIC) / 1000000), whole);
-    http_answer_shared(call, whole);
-    shared_bytes_release(whole);
+    answer_bytes(call, whole);
 }
 
 static void serve_api(struct http_call *call, void *context)
@@ -200,7 +171,7 @@ static void serve_api(struct http_call *call, void *context)
         return;
     }
     /* The lists of files and windows change after the tables did. */
-    if (request->tag == TRACES || request->tag == WINDOWS ||
+    if (request->document == api_traces || request->document == api_windows ||
         request->method == HTTP_HEAD || http_closes(call) ||
         snprintf(key, sizeof(key), "%d%s?%s", request->accepts_gzip, request->path,
                  request->query != NULL ? request->query : "") >= (int)sizeof(key)) {
@@ -209,12 +180,10 @@ static void serve_api(struct http_call *call, void *context)
     }
     whole = cache_get(parts->cache, key, store_rev(parts->api.store),
                       (int64_t)(clock_ns(CLOCK_MONOTONIC) / 1000000));
-    if (whole == NULL) {
+    if (whole == NULL)
         answer_api(call, parts, NULL, key);
-        return;
-    }
-    http_answer_shared(call, whole);
-    shared_bytes_release(whole);
+    else
+        answer_bytes(call, whole);
 }
 
 /* A document to read: styled by itself, and nothing else in it does anything. */
@@ -314,7 +283,6 @@ static void serve_health(struct http_call *call, void *context)
     const struct parts *parts = context;
     const struct serve_options *options = parts->api.options;
     cJSON *body = cJSON_CreateObject();
-    struct shared_bytes *whole;
 
     cJSON_AddStringToObject(body, "name", "trainglass");
     cJSON_AddStringToObject(body, "version", TRAINGLASS_VERSION);
@@ -322,14 +290,7 @@ static void serve_health(struct http_call *call, void *context)
     json_count(body, "pid", (uint64_t)getpid());
     json_text(body, "directory", options->directory != NULL ? options->directory : "");
     json_count(body, "layout_major", WIRE_MAJOR);
-    whole = document_bytes(call, body, 200);
-    cJSON_Delete(body);
-    if (whole == NULL) {
-        http_refuse(call, 503, NULL, "out of memory");
-        return;
-    }
-    http_answer_shared(call, whole);
-    shared_bytes_release(whole);
+    answer_bytes(call, document_bytes(call, body, 200));
 }
 
 static void serve_metrics(struct http_call *call, void *context)
@@ -356,39 +317,4 @@ static void serve_openapi(struct http_call *call, void *context)
                                             .body = openapi_text,
                                             .size = openapi_size,
                                             .revalidate = true});
-}
-
-static void serve_stream(struct http_call *call, void *context)
-{
-    struct parts *parts = context;
-
-    stream_serve(call, &parts->api, parts->hub);
-}
-
-static void serve_trace(struct http_call *call, void *context)
-{
-    struct parts *parts = context;
-
-    trace_serve(call, &parts->api);
-}
-
-static void serve_upload(struct http_call *call, void *context)
-{
-    struct parts *parts = context;
-
-    upload_serve(call, &parts->api);
-}
-
-static void serve_download(struct http_call *call, void *context)
-{
-    struct parts *parts = context;
-
-    download_serve(call, &parts->api);
-}
-
-static void serve_removal(struct http_call *call, void *context)
-{
-    struct parts *parts = context;
-
-    removal_serve(call, &parts->api, parts->cache);
 }

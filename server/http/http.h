@@ -16,6 +16,8 @@
 #include "http/security.h"
 #include "wire/attributes.h"
 
+struct api_call;
+struct cJSON;
 struct http_server;
 struct http_call; /* one request, while its handler runs */
 
@@ -33,7 +35,8 @@ struct http_route {
     unsigned methods; /* enum http_method, or-ed; GET answers HEAD too */
     const char *path; /* "/api/ops"; with a star at its end: what follows is `tail` */
     http_handler *handler; /* any thread, several at once */
-    unsigned tag;          /* the owner's own; the handler finds it in its request */
+    /* Of a JSON endpoint: makes its document, for the handler that all of them share. */
+    struct cJSON *(*document)(struct api_call *call);
     enum http_manner manner;
 };
 
@@ -55,8 +58,8 @@ struct http_request {
     const char *path;  /* without the base path */
     const char *query; /* raw; NULL none */
     const char *tail;  /* what the route's star stands for; "" none */
-    unsigned tag;      /* of the route */
-    const char *body;  /* NUL-terminated; NULL where the handler reads it */
+    struct cJSON *(*document)(struct api_call *call); /* of the route */
+    const char *body; /* NUL-terminated; NULL where the handler reads it */
     size_t body_bytes;
     bool accepts_gzip;
     const char *if_none_match, *last_event_id; /* "" none */

@@ -183,7 +183,7 @@ static void route_request(struct http_call *call,
             atomic_store_explicit(&server->last_viewer_ms, http_now_ms(),
                                   memory_order_relaxed);
         call->request.tail = match.tail;
-        call->request.tag = match.route->tag;
+        call->request.document = match.route->document;
         if (match.route->manner == HTTP_UPLOAD)
             dispatch_upload(
                 call, &match,

@@ -12,6 +12,7 @@
 #include "judge/replays.h"
 #include "query/bottlenecks_query.h"
 #include "query/status_query.h"
+#include "routes.h"
 #include "stream/stream_json.h"
 
 #define HEARTBEAT_MS 10000
@@ -299,10 +300,11 @@ static bool session_exists(struct api *api, const struct selection *selection)
     return error != -ENOENT || selection->session[0] == '\0';
 }
 
-void stream_serve(struct http_call *call, struct api *api, struct hub *hub)
+void stream_serve(struct http_call *call, void *context)
 {
+    struct parts *parts = context;
     const struct http_request *request = http_request(call);
-    struct api_call parameters = {.api = api, .status = 200};
+    struct api_call parameters = {.api = &parts->api, .status = 200};
     struct hub_client *client;
     char key[HUB_KEY_BYTES];
     const char *wanted;
@@ -318,7 +320,7 @@ void stream_serve(struct http_call *call, struct api *api, struct hub *hub)
         http_refuse(call, 400, parameters.query.field, parameters.query.error);
         return;
     }
-    if (!session_exists(api, &parameters.selection)) {
+    if (!session_exists(&parts->api, &parameters.selection)) {
         http_refuse(call, 404, "session", "no such session or rank");
         return;
     }
@@ -328,7 +330,7 @@ void stream_serve(struct http_call *call, struct api *api, struct hub *hub)
         http_answer(call, &(struct http_answer){.status = 200, .type = STREAM_TYPE});
         return;
     }
-    client = hub_join(hub, key, bits, request->last_event_id);
+    client = hub_join(parts->hub, key, bits, request->last_event_id);
     if (client == NULL) {
         http_refuse(call, 503, NULL, "as many viewers as this server takes");
         return;

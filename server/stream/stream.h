@@ -10,7 +10,7 @@ struct api;
 /* The hub's source over the api's store; borrowed while the hub lives. */
 struct hub_source stream_source(struct api *api);
 
-/* Serves one client until it leaves or the hub stops. */
-void stream_serve(struct http_call *call, struct api *api, struct hub *hub);
+/* Serves one client until it leaves or the hub stops; the context is struct parts. */
+http_handler stream_serve;
 
 #endif

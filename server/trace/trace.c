@@ -10,8 +10,8 @@
 #include "api/json.h"
 #include "query/status_query.h"
 #include "query/window.h"
+#include "routes.h"
 #include "trace/call_tree_json.h"
-#include "trace/document.h"
 #include "trace/trace_writer.h"
 
 #define TRACE_BYTES_MIN     1000000
@@ -87,6 +87,19 @@ static bool read_parameters(struct api_call *call, struct trace_parameters *para
         return false;
     call->selection.window = window;
     return true;
+}
+
+void document_answer(struct http_call *call, int status, cJSON *document)
+{
+    char *text = cJSON_PrintUnformatted(document);
+
+    cJSON_Delete(document);
+    if (text == NULL)
+        http_refuse(call, 503, NULL, "out of memory");
+    else
+        http_answer(call, &(struct http_answer){
+                              .status = status, .body = text, .size = strlen(text)});
+    cJSON_free(text);
 }
 
 /* ---- where the bytes go ---------------------------------------------------------------- */
@@ -338,8 +351,9 @@ static bool names_nothing(const struct selection *asked,
            window->to_ns == window->from_ns;
 }
 
-void trace_serve(struct http_call *call, struct api *api)
+void trace_serve(struct http_call *call, void *context)
 {
+    struct api *api = &((struct parts *)context)->api;
     struct api_call one = {.api = api, .status = 200};
     struct trace_parameters parameters;
     struct trace_request request = {0};

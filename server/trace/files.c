@@ -1,8 +1,8 @@
-/* POST /api/traces: a body of any size to a file without a name, and that to a session.
- * The rule: the file never has a name that somebody could find or would have to remove,
- * so that nothing is left behind whatever ends the upload. */
-#include "trace/upload.h"
-
+/* Trace files over HTTP: uploaded, downloaded, removed.
+ *
+ * An upload goes to a file without a name, and that to a session: nothing is left behind
+ * whatever ends it. Files of the command line and those of a job's deep window are not this
+ * server's to delete. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,10 +14,12 @@
 
 #include "api/api.h"
 #include "api/json.h"
+#include "http/cache.h"
 #include "http/http.h"
 #include "ingest/file/file.h"
 #include "reading.h"
-#include "trace/document.h"
+#include "routes.h"
+#include "trace/trace.h"
 #include "trace_files.h"
 
 #define PIECE_BYTES ((size_t)256 * 1024)
@@ -125,8 +127,8 @@ static void take(struct http_call *call, struct api *api, const char *name,
     descriptor = open_nameless(folder);
     outcome->received = descriptor < 0 ? descriptor : receive(call, descriptor);
     if (outcome->received == 0)
-        outcome->read = trace_files_add(api->files, name, descriptor, &wish,
-                                        &outcome->file);
+        outcome->read =
+            trace_files_add(api->files, name, descriptor, &wish, &outcome->file);
     if (descriptor >= 0 && (outcome->received != 0 || outcome->read != 0))
         close(descriptor);
 }
@@ -157,8 +159,19 @@ static void tell(struct http_call *call, const struct outcome *outcome)
                                  : strerror(-outcome->read));
 }
 
-void upload_serve(struct http_call *call, struct api *api)
+/* Nothing was wrong, and no parameter but `token`, judged before, is left; else answers. */
+static bool takes_query(struct http_call *call, struct query *query)
 {
+    (void)query_text(query, "token");
+    if (query_done(query))
+        return true;
+    http_refuse(call, 400, query->field, query->error);
+    return false;
+}
+
+void upload_serve(struct http_call *call, void *context)
+{
+    struct api *api = &((struct parts *)context)->api;
     struct outcome outcome = {0};
     char name[TRACE_FILES_NAME];
     struct query query;
@@ -166,11 +179,8 @@ void upload_serve(struct http_call *call, struct api *api)
 
     query_parse(&query, http_request(call)->query);
     text = query_text(&query, "name");
-    (void)query_text(&query, "token"); /* judged before */
-    if (!query_done(&query)) {
-        http_refuse(call, 400, query.field, query.error);
+    if (!takes_query(call, &query))
         return;
-    }
     if (*api->options->state_dir == '\0') {
         http_refuse(call, 409, NULL, "there is no state folder to keep the file in");
         return;
@@ -183,4 +193,110 @@ void upload_serve(struct http_call *call, struct api *api)
     take(call, api, name, &outcome);
     trace_files_end(api->files); /* before the client can know and come again */
     tell(call, &outcome);
+}
+
+/* ---- download ---- */
+
+/* False when the client is gone or the file cannot be read: a cut answer is noticed. */
+static bool send_file(struct http_call *call, int descriptor)
+{
+    char *piece = malloc(PIECE_BYTES);
+    off_t at = 0;
+    ssize_t got = -1;
+
+    while (piece != NULL && (got = pread(descriptor, piece, PIECE_BYTES, at)) > 0) {
+        if (!http_stream_write(call, piece, (size_t)got))
+            break;
+        at += got;
+    }
+    free(piece);
+    return got == 0;
+}
+
+static void send_trace(struct http_call *call, int descriptor,
+                       const struct trace_file *file)
+{
+    char headers[64 + TRACE_FILES_NAME];
+    struct http_answer head = {.status = 200,
+                               .type = file->is_gzip ? "application/gzip"
+                                                     : "application/json",
+                               .headers = headers,
+                               .chunked = true};
+
+    (void)snprintf(headers, sizeof(headers),
+                   "Content-Disposition: attachment; filename=\"%s\"\r\n", file->name);
+    if (http_request(call)->method == HTTP_HEAD)
+        http_answer(call, &head);
+    else if (http_stream_begin(call, &head) && send_file(call, descriptor))
+        (void)http_stream_end(call);
+}
+
+void download_serve(struct http_call *call, void *context)
+{
+    struct api *api = &((struct parts *)context)->api;
+    struct trace_file file;
+    struct query query;
+    int descriptor;
+
+    query_parse(&query, http_request(call)->query);
+    if (!query_done(&query)) {
+        http_refuse(call, 400, query.field, query.error);
+        return;
+    }
+    descriptor = trace_files_open(api->files, http_request(call)->tail, &file);
+    if (descriptor < 0) {
+        http_refuse(call, 404, "id", "no trace file has this id");
+        return;
+    }
+    send_trace(call, descriptor, &file);
+    trace_files_close(api->files, file.id, descriptor);
+}
+
+/* ---- removal ---- */
+
+static void answer_removed(struct http_call *call, const struct trace_file *file)
+{
+    cJSON *body = cJSON_CreateObject();
+
+    json_text(body, "id", file->id);
+    json_text(body, "name", file->name);
+    json_count(body, "freed_bytes", file->bytes);
+    document_answer(call, 200, body);
+}
+
+static void refuse_removal(struct http_call *call, int error,
+                           const struct trace_file *file)
+{
+    char text[TRACE_FILES_NAME + 120];
+    const char *why = "was given on the command line: it stays on disk, and is shown "
+                      "until the server ends";
+
+    if (error == -ENOENT) {
+        http_refuse(call, 404, "id", "no trace file has this id");
+        return;
+    }
+    if (error == -EBUSY)
+        why = "is being downloaded: try again when that is over";
+    else if (file->is_window)
+        why = "is the window of a job, and goes when newer files need its room";
+    (void)snprintf(text, sizeof(text), "%s %s", file->name, why);
+    http_refuse(call, 409, "id", text);
+}
+
+void removal_serve(struct http_call *call, void *context)
+{
+    struct parts *parts = context;
+    struct trace_file file = {0};
+    struct query query;
+    int error;
+
+    query_parse(&query, http_request(call)->query);
+    if (!takes_query(call, &query))
+        return;
+    error = trace_files_remove(parts->api.files, http_request(call)->tail, &file);
+    cache_forget(parts->cache); /* before the client can know and ask */
+    if (error == 0)
+        answer_removed(call, &file);
+    else
+        refuse_removal(call, error, &file);
 }
