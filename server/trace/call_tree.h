@@ -11,7 +11,10 @@
 #ifndef TRACE_CALL_TREE_H
 #define TRACE_CALL_TREE_H
 
+#include <cjson/cJSON.h>
+
 #include "ingest/file/paths.h"
+#include "trace/flame_order.h"
 #include "trace/trace_writer.h"
 
 /* Calls of the device's runtime in a window, of 40 bytes each: they are written by other
@@ -34,8 +37,8 @@ struct call_tree {
     uint8_t *kinds;               /* of its events: enum event_kind; 0 of a thread */
     struct call_tree_root *roots; /* paths 1 to root_count */
     uint32_t root_count;
-    uint64_t events;         /* that were added up */
-    uint64_t left_out;       /* async ones, and calls beyond CALL_TREE_CALLS_MAX */
+    uint64_t events;   /* that were added up */
+    uint64_t left_out; /* async ones, and calls beyond CALL_TREE_CALLS_MAX */
     uint64_t steps_with_ops, steps_with_work; /* recorded so; of all processes */
     uint64_t validation_batches;
 };
@@ -46,5 +49,17 @@ MUST_CHECK int call_tree_build(struct call_tree *tree,
                                const struct trace_answer *answer,
                                const struct trace_limits *limits);
 void call_tree_close(struct call_tree *tree);
+
+/* More are narrower than a pixel; some 300 KB. */
+#define CALL_TREE_SHOWN_MAX 4000u
+
+/* A whole answer. "nodes" are rows of "columns", each behind its parent (an index, null of
+ * a root); a kernel has the short name that people call it by (query/kernel_name.h), others
+ * null. The category is data, sync, communication, copy or compute, null where the kind
+ * says all. What is called there and not among the largest is one row of kind "other":
+ * the totals of a row's children and its self time add up to its total. NULL without
+ * memory. */
+cJSON *call_tree_json(const struct call_tree *tree, const struct answer *head,
+                      enum flame_metric metric);
 
 #endif

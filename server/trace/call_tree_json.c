@@ -1,5 +1,3 @@
-#include "trace/call_tree_json.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +6,7 @@
 #include "aggregate/gpu_host.h"
 #include "api/json.h"
 #include "query/kernel_name.h"
+#include "trace/call_tree.h"
 #include "wire/segment.h"
 
 #define NAME_BYTES 320u /* longer ones are cut */
@@ -17,8 +16,8 @@ struct listing {
     struct flame_order order;
     enum flame_metric metric;
     cJSON *nodes;
-    uint32_t count;   /* of them */
-    uint32_t *row_of; /* of each path that is listed */
+    uint32_t count;                      /* of them */
+    uint32_t *row_of;                    /* of each path that is listed */
     const struct trace_process *process; /* of the root that is listed */
 };
 
@@ -33,9 +32,8 @@ static void put_row(struct listing *listing, uint32_t parent, const struct row *
 {
     cJSON *row = cJSON_CreateArray();
 
-    cJSON_AddItemToArray(row, json_value(parent == 0
-                                             ? (double)NAN
-                                             : (double)listing->row_of[parent]));
+    cJSON_AddItemToArray(
+        row, json_value(parent == 0 ? (double)NAN : (double)listing->row_of[parent]));
     cJSON_AddItemToArray(row, json_value_text(from->name, NAME_BYTES));
     cJSON_AddItemToArray(row, cJSON_CreateString(from->kind));
     cJSON_AddItemToArray(row, json_value(json_rounded_ms((double)from->total_ns)));
@@ -100,7 +98,7 @@ static const char *category_of(uint8_t kind, const char *name)
 static void put_path(struct listing *listing, uint32_t path)
 {
     static const char *const kinds[] = {
-        [FILE_PATH_ROOT] = "other", [FILE_PATH_THREAD] = "thread",
+        [FILE_PATH_ROOT] = "other",  [FILE_PATH_THREAD] = "thread",
         [FILE_PATH_FRAME] = "frame", [FILE_PATH_RANGE] = "range",
         [FILE_PATH_OP] = "op",       [FILE_PATH_CALL] = "call",
         [FILE_PATH_WORK] = "work"};

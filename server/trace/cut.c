@@ -8,7 +8,6 @@
 
 #include "trace/cut_json.h"
 #include "trace/cut_plan.h"
-#include "trace/cut_said.h"
 #include "trace/cut_weigh.h"
 
 /* A packed size cannot be foretold: attempts, each with less than went in before. */
@@ -21,7 +20,7 @@
 struct reading {
     trace_on_batch *on_batch;
     void *user;
-    void (*before)(void *user, struct trace_reader *reader);
+    void (*before)(void *user, struct trace_reader *reader); /* may be NULL */
     void (*after)(void *user, struct trace_reader *reader); /* only when it went well */
 };
 
@@ -33,7 +32,8 @@ static int read_file(const struct cut_request *request, const struct reading *re
     int error = reader == NULL ? -ENOMEM : trace_reader_open(reader, request->path);
 
     if (error == 0) {
-        reading->before(reading->user, reader);
+        if (reading->before != NULL)
+            reading->before(reading->user, reader);
         trace_reader_leave_out(reader, holes, hole_count);
         if (request->on_start != NULL)
             request->on_start(request->user, reader);
@@ -57,7 +57,8 @@ static int read_range(const struct cut_plan *plan, const struct reading *reading
 {
     struct trace_hole *holes;
     uint32_t count;
-    int error = cut_blocks_holes(&plan->blocks, plan->from_ns, plan->to_ns, &holes, &count);
+    int error =
+        cut_blocks_holes(&plan->blocks, plan->from_ns, plan->to_ns, &holes, &count);
 
     if (error == 0)
         error = read_file(plan->request, reading, holes, count, result);
@@ -74,8 +75,8 @@ struct copying {
     struct trace_reader *reader; /* while it runs */
     struct bytes clean;          /* one event, or the keys */
     struct cut_said said;
-    uint64_t written;            /* before packing */
-    uint32_t spans;              /* of the head, looked at */
+    uint64_t written; /* before packing */
+    uint32_t spans;   /* of the head, looked at */
     bool begun, any_event, any_key;
 };
 
@@ -222,12 +223,6 @@ static int copy_file(const struct cut_plan *plan, struct cut_output *output,
 
 /* ---- a bounded size ----------------------------------------------------------------- */
 
-static void no_head(void *user, struct trace_reader *reader)
-{
-    (void)user;
-    (void)reader;
-}
-
 static void weigh_head(void *user, struct trace_reader *reader)
 {
     cut_weights_take_head(user, trace_reader_head(reader));
@@ -279,7 +274,7 @@ static int weigh_and_copy(struct cut_plan *plan, struct cut_output *output,
                           struct cut_result *result)
 {
     struct cut_weights weights;
-    struct reading reading = {cut_weights_take, &weights, no_head, weigh_head};
+    struct reading reading = {cut_weights_take, &weights, NULL, weigh_head};
     int error = cut_weights_open(&weights, plan);
 
     if (error == 0)

@@ -1,7 +1,7 @@
-#include "trace/cut_blocks.h"
-
 #include <errno.h>
 #include <stdlib.h>
+
+#include "trace/cut_plan.h"
 
 /* Shorter stretches are read faster than they are leapt over. */
 #define BLOCK_BYTES UINT64_C(65536)
@@ -37,7 +37,8 @@ static void widen(struct cut_reach *reach, struct cut_reach by)
 void cut_blocks_take(struct cut_blocks *blocks, const struct trace_head *head,
                      uint64_t offset, struct cut_reach reach)
 {
-    struct cut_block *last = blocks->count > 0 ? &blocks->rows[blocks->count - 1] : NULL;
+    struct cut_block *last =
+        blocks->count > 0 ? &blocks->rows[blocks->count - 1] : NULL;
     uint32_t spans = blocks->spans;
 
     while (spans < head->span_count && head->spans[spans].offset < offset)

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "wire/utf8.h"
+
 #define DEPTH_MAX  512u
 #define GROWTH_MAX 6u /* a control character becomes \u001f */
 
@@ -34,26 +36,6 @@ static void blanks(struct cleaner *cleaner)
     }
 }
 
-/* Bytes of the UTF-8 character at `text`; 0 when it is none. */
-static size_t character(const unsigned char *text, size_t left)
-{
-    size_t length = text[0] < 0xc2   ? 0
-                    : text[0] < 0xe0 ? 2
-                    : text[0] < 0xf0 ? 3
-                    : text[0] < 0xf5 ? 4
-                                     : 0;
-
-    if (length == 0 || length > left)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
-        (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f))
-        return 0;
-    return length;
-}
-
 static bool is_hexadecimal(const char *text, size_t left)
 {
     return left >= 4 && strspn((char[]){text[0], text[1], text[2], text[3], '\0'},
@@ -83,6 +65,7 @@ static void odd_byte(struct cleaner *cleaner, const char *end)
 {
     static const char digits[] = "0123456789abcdef";
     unsigned char c = (unsigned char)*cleaner->at;
+    uint32_t code;
     size_t length;
 
     if (c == '\\') {
@@ -96,7 +79,8 @@ static void odd_byte(struct cleaner *cleaner, const char *end)
         cleaner->at++;
         return;
     }
-    length = character((const unsigned char *)cleaner->at, (size_t)(end - cleaner->at));
+    length = utf8_decode((const unsigned char *)cleaner->at,
+                         (size_t)(end - cleaner->at), &code);
     if (length == 0)
         put(cleaner, "\xef\xbf\xbd", 3);
     else

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "trace/cut_json.h"
+#include "wire/hash.h"
 
 #define FRAME_BYTES 64u /* brackets and "traceEvents" */
 #define GLUE_BYTES  2u  /* a comma and a line end, between events */
@@ -144,4 +145,20 @@ int cut_weights_shorten(const struct cut_weights *weights, struct cut_plan *plan
     }
     result->until_ns = (int64_t)((uint64_t)plan->to_ns - (uint64_t)plan->first_ns);
     return 0;
+}
+
+bool cut_said_again(struct cut_said *said, const struct trace_event *event)
+{
+    uint32_t of[] = {event->name, event->pid, event->tid};
+    uint64_t text = hash_bytes(HASH_BEGIN, event->text, event->length);
+    uint64_t slot = hash_bytes(HASH_BEGIN, of, sizeof(of)) % CUT_SAID_MAX;
+
+    if (said->newest[slot].text == text && said->newest[slot].name == of[0] &&
+        said->newest[slot].pid == of[1] && said->newest[slot].tid == of[2])
+        return true;
+    said->newest[slot].name = of[0];
+    said->newest[slot].pid = of[1];
+    said->newest[slot].tid = of[2];
+    said->newest[slot].text = text;
+    return false;
 }

@@ -4,13 +4,27 @@
 
 #include "http/bytes.h"
 #include "trace/cut_plan.h"
-#include "trace/cut_said.h"
 
 #define CUT_PARTS 1024u /* of the range's time, where not one whole step fits */
 
+/* Metadata that a file says again as it said it last: some say the same twenty names and
+ * numbers 300,000 times. Once is enough. */
+#define CUT_SAID_MAX 512u /* threads and what is said of them; more are said again */
+
+/* Of the newest by what it speaks of: name, pid and tid. Zero: nothing yet. */
+struct cut_said {
+    struct {
+        uint32_t name, pid, tid;
+        uint64_t text; /* a hash */
+    } newest[CUT_SAID_MAX];
+};
+
+/* Is it word for word what was said last of the same? Of an event 'M'. */
+bool cut_said_again(struct cut_said *said, const struct trace_event *event);
+
 struct cut_weights {
     const struct cut_plan *plan;
-    struct bytes clean;     /* one event as it is written */
+    struct bytes clean; /* one event as it is written */
     struct cut_said said;
     int64_t from_ns, to_ns; /* of the whole range */
     uint64_t *steps;        /* bytes by step asked for; NULL without steps */

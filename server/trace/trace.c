@@ -11,7 +11,7 @@
 #include "query/status_query.h"
 #include "query/window.h"
 #include "routes.h"
-#include "trace/call_tree_json.h"
+#include "trace/call_tree.h"
 #include "trace/trace_writer.h"
 
 #define TRACE_BYTES_MIN     1000000

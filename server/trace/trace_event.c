@@ -77,10 +77,8 @@ void trace_event_where(struct trace_writer *writer, int64_t pid, int64_t tid)
         trace_text_put(text, writer->where.text, writer->where.size);
         return;
     }
-    TRACE_PUT(text, ",\"pid\":");
-    trace_text_signed(text, pid);
-    TRACE_PUT(text, ",\"tid\":");
-    trace_text_signed(text, tid);
+    TRACE_SIGNED(text, ",\"pid\":", pid);
+    TRACE_SIGNED(text, ",\"tid\":", tid);
     TRACE_PUT(text, ",\"ts\":");
     writer->where.pid = pid;
     writer->where.tid = tid;
@@ -111,18 +109,14 @@ static void put_copy_bytes(struct trace_writer *writer, const struct event *even
     if (event + 1 >= end || EVENT_KIND(event[1].meta) != EVENT_MORE ||
         event[1].time == GPU_BYTES_UNKNOWN)
         return;
-    TRACE_PUT(&writer->text, ",\"bytes\":");
-    trace_text_number(&writer->text, event[1].time);
+    TRACE_NUMBER(&writer->text, ",\"bytes\":", event[1].time);
 }
 
 static void put_triple(struct trace_text *text, const uint32_t triple[3])
 {
-    TRACE_PUT(text, "[");
-    trace_text_number(text, triple[0]);
-    TRACE_PUT(text, ",");
-    trace_text_number(text, triple[1]);
-    TRACE_PUT(text, ",");
-    trace_text_number(text, triple[2]);
+    TRACE_NUMBER(text, "[", triple[0]);
+    TRACE_NUMBER(text, ",", triple[1]);
+    TRACE_NUMBER(text, ",", triple[2]);
     TRACE_PUT(text, "]");
 }
 
@@ -145,10 +139,8 @@ static void put_launch(struct trace_writer *writer, const struct event *event,
     put_triple(text, grid);
     TRACE_PUT(text, ",\"block\":");
     put_triple(text, block);
-    TRACE_PUT(text, ",\"registers per thread\":");
-    trace_text_number(text, EVENT_BLOCK_REGISTERS(more->aux));
-    TRACE_PUT(text, ",\"shared memory\":");
-    trace_text_number(text, EVENT_SHARED_BYTES(more->aux));
+    TRACE_NUMBER(text, ",\"registers per thread\":", EVENT_BLOCK_REGISTERS(more->aux));
+    TRACE_NUMBER(text, ",\"shared memory\":", EVENT_SHARED_BYTES(more->aux));
 }
 
 /* The end of an event's arguments. */
@@ -165,12 +157,10 @@ static void end_args(struct trace_writer *writer, const struct event *event)
 static void put_device_args(struct trace_writer *writer, const struct event *event,
                             const struct event *end)
 {
-    TRACE_PUT(&writer->text, ",\"args\":{\"device\":");
-    trace_text_number(&writer->text, EVENT_DEVICE_INDEX(EVENT_AUX16(event->meta)));
-    TRACE_PUT(&writer->text, ",\"stream\":");
-    trace_text_number(&writer->text, stream_of(event, end));
-    TRACE_PUT(&writer->text, ",\"correlation\":");
-    trace_text_number(&writer->text, event->aux);
+    TRACE_NUMBER(&writer->text, ",\"args\":{\"device\":",
+                 EVENT_DEVICE_INDEX(EVENT_AUX16(event->meta)));
+    TRACE_NUMBER(&writer->text, ",\"stream\":", stream_of(event, end));
+    TRACE_NUMBER(&writer->text, ",\"correlation\":", event->aux);
     if (EVENT_KIND(event->meta) == EVENT_KERNEL)
         put_launch(writer, event, end);
     else
@@ -180,20 +170,17 @@ static void put_device_args(struct trace_writer *writer, const struct event *eve
 
 static void put_device_of_memory(struct trace_writer *writer, uint16_t device)
 {
-    TRACE_PUT(&writer->text, ",\"args\":{\"Device Type\":");
-    trace_text_number(&writer->text, EVENT_DEVICE_TYPE(device));
-    TRACE_PUT(&writer->text, ",\"Device Id\":");
-    trace_text_signed(&writer->text,
-                      EVENT_DEVICE_TYPE(device) == 0 ? -1 : EVENT_DEVICE_INDEX(device));
+    TRACE_NUMBER(&writer->text,
+                 ",\"args\":{\"Device Type\":", EVENT_DEVICE_TYPE(device));
+    TRACE_SIGNED(&writer->text, ",\"Device Id\":",
+                 EVENT_DEVICE_TYPE(device) == 0 ? -1 : EVENT_DEVICE_INDEX(device));
 }
 
 static void put_alloc_args(struct trace_writer *writer, const struct event *event)
 {
     put_device_of_memory(writer, EVENT_AUX16(event->meta));
-    TRACE_PUT(&writer->text, ",\"Bytes\":");
-    trace_text_signed(&writer->text, (int64_t)event->value);
-    TRACE_PUT(&writer->text, ",\"Total Allocated\":");
-    trace_text_number(&writer->text, event->aux);
+    TRACE_SIGNED(&writer->text, ",\"Bytes\":", (int64_t)event->value);
+    TRACE_NUMBER(&writer->text, ",\"Total Allocated\":", event->aux);
     TRACE_PUT(&writer->text, "}");
 }
 
@@ -215,8 +202,7 @@ static void put_length(struct trace_writer *writer, const struct event *event,
                        const char *before)
 {
     trace_text_put(&writer->text, before, strlen(before));
-    TRACE_PUT(&writer->text, "\"ns\":");
-    trace_text_number(&writer->text, event->value);
+    TRACE_NUMBER(&writer->text, "\"ns\":", event->value);
 }
 
 static void put_args(struct trace_writer *writer, const struct event *event,
@@ -226,12 +212,11 @@ static void put_args(struct trace_writer *writer, const struct event *event,
     bool gone = event->value - 1 < TRACE_RANGE_GAP_NS && trace_event_gap_ns(kind) > 0;
 
     if (kind == EVENT_PHASE) {
-        TRACE_PUT(&writer->text, ",\"args\":{\"trainglass\":\"phase\",\"step\":");
-        trace_text_number(&writer->text, EVENT_STEP_NUMBER(event->aux));
+        TRACE_NUMBER(&writer->text, ",\"args\":{\"trainglass\":\"phase\",\"step\":",
+                     EVENT_STEP_NUMBER(event->aux));
         TRACE_PUT(&writer->text, "}");
     } else if (kind == EVENT_CPU_OP && event->aux != 0) {
-        TRACE_PUT(&writer->text, ",\"args\":{\"Sequence number\":");
-        trace_text_number(&writer->text, event->aux);
+        TRACE_NUMBER(&writer->text, ",\"args\":{\"Sequence number\":", event->aux);
         if (gone)
             put_length(writer, event, ",");
         end_args(writer, event);
@@ -244,14 +229,13 @@ static void put_args(struct trace_writer *writer, const struct event *event,
     } else if (on_device(kind)) {
         put_device_args(writer, event, end);
     } else if (kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC) {
-        TRACE_PUT(&writer->text, ",\"args\":{\"correlation\":");
-        trace_text_number(&writer->text, event->aux);
+        TRACE_NUMBER(&writer->text, ",\"args\":{\"correlation\":", event->aux);
         end_args(writer, event);
     } else if (kind == EVENT_ALLOC) {
         put_alloc_args(writer, event);
     } else if (kind == EVENT_COLLECTIVE) {
-        TRACE_PUT(&writer->text, ",\"args\":{\"trainglass\":\"collective\",\"bytes\":");
-        trace_text_number(&writer->text, event->aux);
+        TRACE_NUMBER(&writer->text,
+                     ",\"args\":{\"trainglass\":\"collective\",\"bytes\":", event->aux);
         end_args(writer, event);
     }
 }
@@ -291,14 +275,11 @@ static void put_event_name(struct trace_writer *writer, const struct event *even
 static void write_flow(struct trace_writer *writer, const struct event *event,
                        int64_t pid, int64_t tid)
 {
-    bool device = on_device(EVENT_KIND(event->meta));
-
     trace_event_begin(writer);
-    if (device)
-        TRACE_PUT(&writer->text, "{\"ph\":\"f\",\"bp\":\"e\",\"id\":");
+    if (on_device(EVENT_KIND(event->meta)))
+        TRACE_NUMBER(&writer->text, "{\"ph\":\"f\",\"bp\":\"e\",\"id\":", event->aux);
     else
-        TRACE_PUT(&writer->text, "{\"ph\":\"s\",\"id\":");
-    trace_text_number(&writer->text, event->aux);
+        TRACE_NUMBER(&writer->text, "{\"ph\":\"s\",\"id\":", event->aux);
     TRACE_PUT(&writer->text, ",\"cat\":\"ac2g\",\"name\":\"ac2g\"");
     trace_event_where(writer, pid, tid);
     trace_text_us(&writer->text, (int64_t)event->time);
@@ -359,18 +340,14 @@ static void write_memory(struct trace_writer *writer, const struct event *event)
     if (EVENT_DEVICE_TYPE(device) == 0) {
         TRACE_PUT(text, "cpu\"");
     } else {
-        TRACE_PUT(text, "device ");
-        trace_text_number(text, EVENT_DEVICE_INDEX(device));
+        TRACE_NUMBER(text, "device ", EVENT_DEVICE_INDEX(device));
         TRACE_PUT(text, "\"");
     }
     trace_event_where(writer, writer->process->pid, 0);
     trace_text_us(text, (int64_t)event->time);
-    TRACE_PUT(text, ",\"args\":{\"allocated_bytes\":");
-    trace_text_number(text, event->value);
-    if (event->aux != 0) {
-        TRACE_PUT(text, ",\"reserved_bytes\":");
-        trace_text_number(text, event->aux);
-    }
+    TRACE_NUMBER(text, ",\"args\":{\"allocated_bytes\":", event->value);
+    if (event->aux != 0)
+        TRACE_NUMBER(text, ",\"reserved_bytes\":", event->aux);
     TRACE_PUT(text, "}}");
     writer->totals.events++;
 }
@@ -384,27 +361,20 @@ static void put_driver(struct trace_text *text, const struct event *event,
 
     if (flags & EVENT_MEMORY_FAILED)
         TRACE_PUT(text, ",\"failed\":1");
-    if (flags & (EVENT_MEMORY_SEGMENTS | EVENT_MEMORY_OOMS)) {
-        TRACE_PUT(text, ",\"ooms\":");
-        trace_text_number(text, event[2].aux >> 32);
-    }
+    if (flags & (EVENT_MEMORY_SEGMENTS | EVENT_MEMORY_OOMS))
+        TRACE_NUMBER(text, ",\"ooms\":", event[2].aux >> 32);
     if ((flags & EVENT_MEMORY_SEGMENTS) == 0)
         return;
-    TRACE_PUT(text, ",\"segments_got\":");
-    trace_text_number(text, event[2].value & UINT32_MAX);
-    TRACE_PUT(text, ",\"segments_given_back\":");
-    trace_text_number(text, event[2].value >> 32);
-    TRACE_PUT(text, ",\"retries\":");
-    trace_text_number(text, event[2].aux & UINT32_MAX);
+    TRACE_NUMBER(text, ",\"segments_got\":", event[2].value & UINT32_MAX);
+    TRACE_NUMBER(text, ",\"segments_given_back\":", event[2].value >> 32);
+    TRACE_NUMBER(text, ",\"retries\":", event[2].aux & UINT32_MAX);
     if (calls >= end || EVENT_KIND(calls->meta) != EVENT_MORE ||
         EVENT_AUX16(calls->meta) != 3)
         return;
-    TRACE_PUT(text, ",\"driver_ns\":");
-    trace_text_number(text, calls->value);
+    TRACE_NUMBER(text, ",\"driver_ns\":", calls->value);
     if (calls->aux == 0)
         return;
-    TRACE_PUT(text, ",\"segments\":");
-    trace_text_number(text, calls->aux - 1);
+    TRACE_NUMBER(text, ",\"segments\":", calls->aux - 1);
 }
 
 /* The same for whoever reads traces, as torch's allocator tells it, and what else the
@@ -424,30 +394,23 @@ static void write_sample(struct trace_writer *writer, const struct event *event,
     trace_event_where(writer, writer->process->pid, 0);
     trace_text_us(text, (int64_t)event->time);
     put_device_of_memory(writer, EVENT_AUX16(event->meta));
-    TRACE_PUT(text, ",\"Bytes\":0,\"Total Allocated\":");
-    trace_text_number(text, event->value);
-    if (event->aux != 0) {
-        TRACE_PUT(text, ",\"Total Reserved\":");
-        trace_text_number(text, event->aux);
-    }
+    TRACE_NUMBER(text, ",\"Bytes\":0,\"Total Allocated\":", event->value);
+    if (event->aux != 0)
+        TRACE_NUMBER(text, ",\"Total Reserved\":", event->aux);
     TRACE_PUT(text, ",\"trainglass\":\"memory\"");
     if (EVENT_NAME(event->meta) != 0) {
         TRACE_PUT(text, ",\"op\":");
         put_name(writer, EVENT_NAME(event->meta));
     }
     if (peak) {
-        TRACE_PUT(text, ",\"peak_bytes\":");
-        trace_text_number(text, event[1].value);
-        TRACE_PUT(text, ",\"peak_ns_before\":");
-        trace_text_signed(text, (int64_t)(event->time - event[1].time));
-        TRACE_PUT(text, ",\"allocations\":");
-        trace_text_number(text, event[1].aux & UINT32_MAX);
-        TRACE_PUT(text, ",\"frees\":");
-        trace_text_number(text, event[1].aux >> 32);
+        TRACE_NUMBER(text, ",\"peak_bytes\":", event[1].value);
+        TRACE_SIGNED(text,
+                     ",\"peak_ns_before\":", (int64_t)(event->time - event[1].time));
+        TRACE_NUMBER(text, ",\"allocations\":", event[1].aux & UINT32_MAX);
+        TRACE_NUMBER(text, ",\"frees\":", event[1].aux >> 32);
     }
     if (bytes) {
-        TRACE_PUT(text, ",\"taken_bytes\":");
-        trace_text_number(text, event[2].time);
+        TRACE_NUMBER(text, ",\"taken_bytes\":", event[2].time);
         put_driver(text, event, end);
     }
     TRACE_PUT(text, "}}");

@@ -1,8 +1,7 @@
-#include "trace/trace_text.h"
-
 #include <stdlib.h>
 
 #include "http/bytes.h"
+#include "trace/trace_event.h"
 
 #define STRING_BYTES_MAX 4096u
 

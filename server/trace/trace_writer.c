@@ -67,9 +67,10 @@ static void write_step(struct trace_writer *writer, const struct step_row *step)
         TRACE_PUT(text, "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":"
                         "\"ValidationStep\"");
     } else {
-        TRACE_PUT(text, "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":"
-                        "\"ProfilerStep#");
-        trace_text_signed(text, step->number);
+        TRACE_SIGNED(text,
+                     "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":"
+                     "\"ProfilerStep#",
+                     step->number);
         TRACE_PUT(text, "\"");
     }
     trace_event_where(writer, pid, pid);
@@ -158,18 +159,15 @@ static void write_head(struct trace_writer *writer, const struct trace_answer *a
     TRACE_PUT(text, ",\"facts\":");
     trace_text_put(text, size < TRACE_EVENT_BYTES ? facts : "{}",
                    size < TRACE_EVENT_BYTES ? size : 2);
-    TRACE_PUT(text, ",\"losses\":{\"lost_events\":");
-    trace_text_number(text, lost);
+    TRACE_NUMBER(text, ",\"losses\":{\"lost_events\":", lost);
     TRACE_PUT(text, "}");
-    if (writer->limits->critical != NULL) {
-        TRACE_PUT(text, ",\"critical_steps\":");
-        trace_text_number(text, writer->limits->critical->steps);
-    }
-    TRACE_PUT(text, ",\"start_unix_ns\":");
-    trace_text_signed(text, answer->head.start_unix_ns);
-    TRACE_PUT(text, "},\"schemaVersion\":1,\"displayTimeUnit\":\"ms\","
-                    "\"baseTimeNanoseconds\":");
-    trace_text_signed(text, answer->head.start_unix_ns);
+    if (writer->limits->critical != NULL)
+        TRACE_NUMBER(text, ",\"critical_steps\":", writer->limits->critical->steps);
+    TRACE_SIGNED(text, ",\"start_unix_ns\":", answer->head.start_unix_ns);
+    TRACE_SIGNED(text,
+                 "},\"schemaVersion\":1,\"displayTimeUnit\":\"ms\","
+                 "\"baseTimeNanoseconds\":",
+                 answer->head.start_unix_ns);
     TRACE_PUT(text, ",\"traceEvents\":[\n");
 }
 
@@ -178,10 +176,8 @@ static void write_tail(struct trace_writer *writer)
     struct trace_text *text = &writer->text;
 
     trace_text_begin(text);
-    TRACE_PUT(text, "\n],\"trainglassEnd\":{\"events\":");
-    trace_text_number(text, writer->totals.events);
-    TRACE_PUT(text, ",\"skipped\":");
-    trace_text_number(text, writer->totals.skipped);
+    TRACE_NUMBER(text, "\n],\"trainglassEnd\":{\"events\":", writer->totals.events);
+    TRACE_NUMBER(text, ",\"skipped\":", writer->totals.skipped);
     TRACE_PUT(text, "}}\n");
     trace_text_flush(text);
 }

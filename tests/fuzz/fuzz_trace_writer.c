@@ -7,7 +7,7 @@
 
 #include "aggregate/sum.h"
 #include "ingest/trace/reader.h"
-#include "trace/call_tree_json.h"
+#include "trace/call_tree.h"
 #include "trace/cut_json.h"
 #include "trace/trace_event.h"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "aggregate/sum.h"
-#include "trace/call_tree_json.h"
+#include "trace/call_tree.h"
 #include "wire/segment.h"
 
 #define MS        1000000
