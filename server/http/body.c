@@ -1,13 +1,11 @@
-#include "http/body.h"
-
-#include <civetweb.h>
+/* A body, piece by piece, from a client that may be slow, gone or malicious. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "wire/clock.h"
+#include "http/http_inside.h"
 
 /* After this a body must have come at that many bytes a second on the mean: slower than
  * any network that a page is looked at through, fast enough to end a trickle. */
@@ -18,18 +16,11 @@
 /* Then after 8 s, 32 s, 128 s: five in three minutes, and no more. */
 #define ASK_NS    INT64_C(2000000000)
 #define ASKS_LAST (128 * INT64_C(1000000000))
-#define GO_ON  "HTTP/1.1 100 Continue\r\n\r\n"
-
-void body_begin(struct body *body, uint64_t size, int socket, bool expect)
-{
-    *body = (struct body){.left = size,
-                          .begun_ns = (int64_t)clock_ns(CLOCK_MONOTONIC),
-                          .socket = socket,
-                          .expect = expect};
-}
+#define GO_ON     "HTTP/1.1 100 Continue\r\n\r\n"
 
 /* mg_read() returns only when it has all that it was asked for, so it is asked for what
- * is there already, and for one byte when nothing is. */
+ * is on the socket already, and for one byte when nothing is: more would not come back
+ * while a byte now and then keeps coming. */
 static size_t ready_bytes(const struct body *body, size_t size)
 {
     int ready = 0;
@@ -49,18 +40,18 @@ static bool is_too_slow(const struct body *body)
                               (uint64_t)took_ns / UINT64_C(1000000000);
 }
 
-ssize_t body_read(struct body *body, struct mg_connection *connection, void *data,
-                  size_t size)
+ssize_t http_body_read(struct http_call *call, void *data, size_t size)
 {
+    struct body *body = &call->body;
     int64_t asked_ns = (int64_t)clock_ns(CLOCK_MONOTONIC);
     int got;
 
     if (body->left == 0 || size == 0)
         return 0;
-    if (body->expect && mg_write(connection, GO_ON, strlen(GO_ON)) <= 0)
+    if (body->expect && mg_write(call->connection, GO_ON, strlen(GO_ON)) <= 0)
         return -ECONNABORTED;
     body->expect = false;
-    got = mg_read(connection, data, ready_bytes(body, size));
+    got = mg_read(call->connection, data, ready_bytes(body, size));
     if (got <= 0)
         return (int64_t)clock_ns(CLOCK_MONOTONIC) - asked_ns > SILENCE_NS
                    ? -ETIMEDOUT
@@ -86,8 +77,9 @@ static void ask_whether_it_waits(struct body *body)
     body->ask_ns = now_ns + body->rest_ns;
 }
 
-bool body_is_gone(struct body *body)
+bool http_is_gone(struct http_call *call)
 {
+    struct body *body = &call->body;
     struct pollfd peer = {.fd = body->socket, .events = POLLRDHUP};
 
     if (body->socket < 0 || poll(&peer, 1, 0) <= 0)

@@ -5,7 +5,7 @@
 
 #include "http/head.h"
 #include "http/http_inside.h"
-#include "http/peer.h"
+#include "http/socket.h"
 
 const struct http_request *http_request(const struct http_call *call)
 {
@@ -15,16 +15,6 @@ const struct http_request *http_request(const struct http_call *call)
 bool http_closes(const struct http_call *call)
 {
     return call->close;
-}
-
-ssize_t http_body_read(struct http_call *call, void *data, size_t size)
-{
-    return body_read(&call->body, call->connection, data, size);
-}
-
-bool http_is_gone(struct http_call *call)
-{
-    return body_is_gone(&call->body);
 }
 
 static void send_all(struct http_call *call, const void *data, size_t size)
@@ -162,6 +152,6 @@ int http_stream_socket(const struct http_call *call)
 {
     if (call->chunked || call->info->is_ssl)
         return -1;
-    return peer_socket(call->info->remote_addr, (uint16_t)call->info->remote_port,
+    return socket_find(call->info->remote_addr, (uint16_t)call->info->remote_port,
                        call->server->options.policy.port);
 }

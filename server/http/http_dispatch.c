@@ -77,62 +77,64 @@ static void answer_token(struct http_call *call)
     bytes_close(&headers);
 }
 
-/* Reads the whole body within the deadline. One byte at a time: mg_read() of more does
- * not return while a byte now and then keeps coming. Bodies are a few hundred bytes. */
-static int read_body(struct http_call *call, size_t size, struct bytes *body)
+/* Reads the whole body within the deadline. */
+static int read_body(struct http_call *call, struct bytes *body)
 {
     int64_t deadline = (int64_t)clock_ns(CLOCK_MONOTONIC) + BODY_DEADLINE_NS;
+    size_t size = call->request.body_bytes;
     char *room = bytes_reserve(body, size + 1);
 
     if (room == NULL)
         return 503;
     while (body->size < size) {
-        if (mg_read(call->connection, room + body->size, 1) != 1)
+        ssize_t got = http_body_read(call, room + body->size, size - body->size);
+
+        if (got <= 0 || (int64_t)clock_ns(CLOCK_MONOTONIC) > deadline)
             return 408;
-        body->size++;
-        if ((int64_t)clock_ns(CLOCK_MONOTONIC) > deadline)
-            return 408;
+        body->size += (size_t)got;
     }
     room[size] = '\0';
     return 0;
 }
 
-/* The handler reads the body; expect: the client waits to be told to send it. */
-static void dispatch_upload(struct http_call *call, const struct router_match *match,
-                            bool expect)
+/* An upload's handler reads the body; for others it is small and whole. */
+static void dispatch(struct http_call *call, const struct http_route *route,
+                     const struct security_request *request)
 {
-    call->request.body_bytes = (size_t)call->info->content_length;
-    body_begin(&call->body, call->request.body_bytes, http_stream_socket(call), expect);
-    call->body.interim = strcmp(call->info->http_version, "1.1") == 0;
-    match->route->handler(call, call->server->options.context);
-}
-
-static void dispatch(struct http_call *call, const struct router_match *match)
-{
+    bool upload = route->manner == HTTP_UPLOAD;
     struct bytes body = {0};
-    size_t size =
-        call->info->content_length > 0 ? (size_t)call->info->content_length : 0;
-    int status = read_body(call, size, &body);
+    int status = 0;
 
-    if (status != 0) {
+    call->body = (struct body){
+        .left = request->content_length > 0 ? (uint64_t)request->content_length : 0,
+        .begun_ns = (int64_t)clock_ns(CLOCK_MONOTONIC),
+        .socket = upload ? http_stream_socket(call) : -1,
+        .expect = upload &&
+                  strcasecmp(header_or_empty(request, "Expect"), "100-continue") == 0,
+        .interim = strcmp(call->info->http_version, "1.1") == 0};
+    call->request.body_bytes = (size_t)call->body.left;
+    if (!upload) {
+        status = read_body(call, &body);
+        call->request.body = body.data;
+    }
+    if (status == 0) {
+        route->handler(call, call->server->options.context);
+    } else {
         call->close = true;
         http_refuse(call, status, NULL,
                     status == 408 ? "the body took too long" : "out of memory");
-    } else {
-        call->request.body = body.data;
-        call->request.body_bytes = body.size;
-        match->route->handler(call, call->server->options.context);
     }
     bytes_close(&body);
 }
 
-static void dispatch_long(struct http_call *call, const struct router_match *match)
+static void dispatch_long(struct http_call *call, const struct http_route *route,
+                          const struct security_request *request)
 {
     _Atomic uint32_t *count = &call->server->long_answers;
 
     /* Relaxed: a number, and nothing that it stands for. */
     if (atomic_fetch_add_explicit(count, 1, memory_order_relaxed) < LONG_AT_ONCE)
-        dispatch(call, match);
+        dispatch(call, route, request);
     else
         http_refuse(call, 503, NULL, "too many traces are being read: try again");
     atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
@@ -184,14 +186,10 @@ static void route_request(struct http_call *call,
                                   memory_order_relaxed);
         call->request.tail = match.tail;
         call->request.document = match.route->document;
-        if (match.route->manner == HTTP_UPLOAD)
-            dispatch_upload(
-                call, &match,
-                strcasecmp(header_or_empty(request, "Expect"), "100-continue") == 0);
-        else if (match.route->manner == HTTP_LONG)
-            dispatch_long(call, &match);
+        if (match.route->manner == HTTP_LONG)
+            dispatch_long(call, match.route, request);
         else
-            dispatch(call, &match);
+            dispatch(call, match.route, request);
     }
 }
 
@@ -235,6 +233,6 @@ int http_dispatch(struct mg_connection *connection)
         seats_serve(&call.server->seats, &peer->seat, (uint16_t)info->remote_port);
     route_request(&call, &request);
     if (peer != NULL)
-        seats_wait(&call.server->seats, &peer->seat);
+        seats_serve(&call.server->seats, &peer->seat, 0);
     return call.status != 0 ? call.status : 500;
 }

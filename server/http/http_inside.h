@@ -1,6 +1,6 @@
 /* What the files of http.h share: http.c runs the server, http_dispatch.c takes a request
- * to its handler, http_answer.c is what the handler says. They and body.c are all that
- * know CivetWeb.
+ * to its handler, http_answer.c is what the handler says, body.c what it reads. They are
+ * all that know CivetWeb.
  */
 #ifndef HTTP_HTTP_INSIDE_H
 #define HTTP_HTTP_INSIDE_H
@@ -11,7 +11,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "http/body.h"
 #include "http/http.h"
 #include "http/seats.h"
 #include "wire/clock.h"
@@ -31,6 +30,16 @@ struct http_peer {
     uid_t uid;
 };
 
+struct body {
+    uint64_t left, read;
+    int64_t begun_ns; /* CLOCK_MONOTONIC */
+    int socket;       /* under the connection, borrowed; -1 unknown */
+    bool expect;      /* the client waits to be told to send */
+    bool interim;     /* it knows answers before the answer: HTTP/1.1 */
+    int64_t ask_ns;   /* it has closed its end: when it is sent one again */
+    int64_t rest_ns;  /* between the last one and that; 0: none was sent */
+};
+
 struct http_call {
     struct http_server *server;
     struct mg_connection *connection;
@@ -39,7 +48,7 @@ struct http_call {
     bool close;       /* the connection ends with this answer */
     bool chunked;     /* a stream that says where it ends */
     int status;       /* of the answer; 0 before */
-    struct body body; /* of an upload; else nothing is left in it */
+    struct body body; /* what has not come yet */
 };
 
 /* CivetWeb's begin_request: judges, routes, answers; the status of the answer. */

@@ -1,14 +1,12 @@
 #include "http/peer.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <inttypes.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -107,39 +105,4 @@ bool peer_uid(const char *client_address, uint16_t client_port, uint16_t server_
         return false;
     return diag_uid(client, client_port, server_port, uid) ||
            proc_uid(client, client_port, server_port, uid);
-}
-
-/* Is this descriptor a connection between these two? */
-static bool connects(int descriptor, in_addr_t client, const uint16_t ports[2])
-{
-    struct sockaddr_in there = {0}, here = {0};
-    socklen_t there_size = sizeof(there), here_size = sizeof(here);
-
-    return getpeername(descriptor, (struct sockaddr *)&there, &there_size) == 0 &&
-           getsockname(descriptor, (struct sockaddr *)&here, &here_size) == 0 &&
-           there_size == sizeof(there) && here_size == sizeof(here) &&
-           there.sin_family == AF_INET && there.sin_addr.s_addr == client &&
-           ntohs(there.sin_port) == ports[0] && ntohs(here.sin_port) == ports[1];
-}
-
-int peer_socket(const char *client_address, uint16_t client_port, uint16_t server_port)
-{
-    const uint16_t ports[2] = {client_port, server_port};
-    const struct dirent *entry;
-    struct in_addr client;
-    DIR *descriptors;
-    int found = -1;
-
-    if (inet_pton(AF_INET, client_address, &client) != 1)
-        return -1;
-    descriptors = opendir("/proc/self/fd");
-    while (found < 0 && descriptors != NULL && (entry = readdir(descriptors)) != NULL) {
-        int descriptor = (int)strtol(entry->d_name, NULL, 10);
-
-        if (connects(descriptor, client.s_addr, ports))
-            found = descriptor;
-    }
-    if (descriptors != NULL)
-        closedir(descriptors);
-    return found;
 }

@@ -15,10 +15,6 @@
 MUST_CHECK bool peer_uid(const char *client_address, uint16_t client_port,
                          uint16_t server_port, uid_t *uid);
 
-/* Our own descriptor of the IPv4 connection from there: CivetWeb tells nobody. -1 when
- * there is none or /proc cannot be read. */
-int peer_socket(const char *client_address, uint16_t client_port, uint16_t server_port);
-
 /* One line of /proc/net/tcp; true when it is that connection, still held. `client` as
  * the kernel prints it: the address in host memory order. Pure; for tests. */
 bool peer_line_matches(const char *line, uint32_t client, uint16_t client_port,

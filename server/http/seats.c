@@ -1,14 +1,12 @@
 #include "http/seats.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "http/socket.h"
 #include "wire/clock.h"
 
 #define LOOK_AGAIN_MS 20
@@ -41,46 +39,39 @@ static bool is_served(const struct seats *seats, uint16_t client_port)
     return false;
 }
 
-/* Is this a connection to `server_port` that got nothing from us for so long? Whoever
- * sends a byte now and then has not got anything either. */
-static bool waits_long(int descriptor, uint16_t server_port, uint16_t *client_port)
+/* Whoever sends a byte now and then has not got anything from us either. */
+static bool waits_long(int descriptor)
 {
-    struct sockaddr_in here = {0}, there = {0};
-    socklen_t here_size = sizeof(here), there_size = sizeof(there);
     struct tcp_info info = {0};
-    socklen_t info_size = sizeof(info);
+    socklen_t size = sizeof(info);
 
-    if (getsockname(descriptor, (struct sockaddr *)&here, &here_size) != 0 ||
-        here.sin_family != AF_INET || ntohs(here.sin_port) != server_port ||
-        getpeername(descriptor, (struct sockaddr *)&there, &there_size) != 0 ||
-        getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &info_size) != 0)
-        return false;
-    *client_port = ntohs(there.sin_port);
-    return info.tcpi_last_data_sent >= SEATS_PATIENCE_MS;
+    return getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+           info.tcpi_last_data_sent >= SEATS_PATIENCE_MS;
 }
 
-/* With the lock held: ends those that wait, by what CivetWeb does not tell: their
- * sockets. Only reading ends: a head that has come is still read, and answered. */
+/* With the lock held: ends those that wait. Only reading ends: a head that has come is
+ * still read, and answered. */
 static bool end_waiting(const struct seats *seats, uint16_t server_port)
 {
-    DIR *descriptors = opendir("/proc/self/fd");
-    const struct dirent *entry;
-    uint16_t client_port = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    struct sockaddr_in client;
     bool ended = false;
+    int descriptor;
 
-    while (descriptors != NULL && (entry = readdir(descriptors)) != NULL) {
+    while (folder != NULL &&
+           (descriptor = socket_next(folder, server_port, &client)) >= 0) {
         /* Of our own, so that its thread cannot close it between look and act. */
-        int own = fcntl((int)strtol(entry->d_name, NULL, 10), F_DUPFD_CLOEXEC, 0);
+        int own = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
 
         if (own < 0)
             continue;
-        if (waits_long(own, server_port, &client_port) &&
-            !is_served(seats, client_port))
+        if (socket_connects(own, server_port, &client) && waits_long(own) &&
+            !is_served(seats, ntohs(client.sin_port)))
             ended |= shutdown(own, SHUT_RD) == 0;
         close(own);
     }
-    if (descriptors != NULL)
-        closedir(descriptors);
+    if (folder != NULL)
+        closedir(folder);
     return ended;
 }
 
@@ -114,21 +105,11 @@ void seats_take(struct seats *seats, struct seat *seat, uint16_t server_port)
     pthread_mutex_unlock(&seats->lock);
 }
 
-static void set_port(struct seats *seats, struct seat *seat, uint16_t client_port)
+void seats_serve(struct seats *seats, struct seat *seat, uint16_t client_port)
 {
     pthread_mutex_lock(&seats->lock);
     seat->port = client_port;
     pthread_mutex_unlock(&seats->lock);
-}
-
-void seats_serve(struct seats *seats, struct seat *seat, uint16_t client_port)
-{
-    set_port(seats, seat, client_port);
-}
-
-void seats_wait(struct seats *seats, struct seat *seat)
-{
-    set_port(seats, seat, 0);
 }
 
 void seats_leave(struct seats *seats, struct seat *seat)

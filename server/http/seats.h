@@ -2,7 +2,7 @@
  * yet. When the last thread is taken, those that have waited for a head longer than
  * SEATS_PATIENCE_MS are ended, so that half-open connections keep nobody out.
  *
- *     take -> serve -> wait -> serve ... -> leave
+ *     take -> serve(port) -> serve(0) -> serve(port) ... -> leave
  */
 #ifndef HTTP_SEATS_H
 #define HTTP_SEATS_H
@@ -34,9 +34,9 @@ void seats_close(struct seats *seats);
  * SEATS_PATIENCE_MS, when it got the last one. */
 void seats_take(struct seats *seats, struct seat *seat, uint16_t server_port);
 
-/* Its client asked; it is answered and may ask again; the thread is free again. */
+/* Its client, of that port, asked; 0: it is answered and may ask again. */
 void seats_serve(struct seats *seats, struct seat *seat, uint16_t client_port);
-void seats_wait(struct seats *seats, struct seat *seat);
+/* The thread is free again. */
 void seats_leave(struct seats *seats, struct seat *seat);
 
 #endif

@@ -121,7 +121,7 @@ static void those_that_are_served_are_left_alone_however_long(void **state)
     assert_int_equal(find_bytes(&pairs[0]), -1);
     assert_int_equal(find_bytes(&pairs[1]), -1);
     /* Its answer is over: now it only waits. */
-    seats_wait(&seats, &pairs[0].seat);
+    seats_serve(&seats, &pairs[0].seat, 0);
     seats_leave(&seats, &pairs[2].seat);
     seats_take(&seats, &pairs[2].seat, server_port);
     assert_int_equal(find_bytes(&pairs[0]), 0);
