@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
+#include "http/monotonic.h"
 #include "wire/clock.h"
 
-#define LOOK_NS UINT64_C(200000000)
+#define LOOK_MS 200
 
 struct reading {
     struct store *store;
@@ -66,9 +66,8 @@ static void *read_file(void *argument)
 static void wait_for_end(struct reading *reading, const struct reading_wish *wish)
 {
     while (!reading->done) {
-        uint64_t at = clock_ns(CLOCK_MONOTONIC) + LOOK_NS;
-        struct timespec deadline = {.tv_sec = (time_t)(at / 1000000000),
-                                    .tv_nsec = (long)(at % 1000000000)};
+        struct timespec deadline =
+            monotonic_deadline(clock_ns(CLOCK_MONOTONIC), LOOK_MS);
 
         if (pthread_cond_timedwait(&reading->ended, &reading->lock, &deadline) !=
                 ETIMEDOUT ||
@@ -89,7 +88,6 @@ int reading_run(struct store *store, const struct file_request *request,
 {
     struct reading reading = {
         .store = store, .request = *request, .on_part = on_part, .part_user = user};
-    pthread_condattr_t attributes;
     pthread_t thread;
     int error;
 
@@ -100,10 +98,7 @@ int reading_run(struct store *store, const struct file_request *request,
     reading.request.is_cancelled = is_cancelled;
     reading.request.user = &reading;
     pthread_mutex_init(&reading.lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&reading.ended, &attributes);
-    pthread_condattr_destroy(&attributes);
+    monotonic_cond_init(&reading.ended);
     /* The stack of a connection's thread is too small for a reader. */
     error = -pthread_create(&thread, NULL, read_file, &reading);
     if (error == 0) {

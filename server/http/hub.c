@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "http/hub_inside.h"
 #include "wire/clock.h"
@@ -21,26 +20,8 @@ struct hub *hub_new(const struct hub_source *source, uint32_t clients_max)
     hub->clients_max = clients_max;
     hub->start_ms = clock_ns(CLOCK_REALTIME) / 1000000;
     pthread_mutex_init(&hub->lock, NULL);
-    hub_cond_init(&hub->wake);
+    monotonic_cond_init(&hub->wake);
     return hub;
-}
-
-void hub_cond_init(pthread_cond_t *cond)
-{
-    pthread_condattr_t attributes;
-
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
-struct timespec hub_deadline(uint64_t from_ns, int timeout_ms)
-{
-    uint64_t at = from_ns + (uint64_t)timeout_ms * 1000000;
-
-    return (struct timespec){.tv_sec = (time_t)(at / 1000000000),
-                             .tv_nsec = (long)(at % 1000000000)};
 }
 
 static void channel_clear(struct hub *hub, struct channel *channel)
@@ -185,7 +166,8 @@ static void *hub_run(void *argument)
 
     pthread_mutex_lock(&hub->lock);
     while (!hub->stopping) {
-        struct timespec next = hub_deadline(clock_ns(CLOCK_MONOTONIC), HUB_TICK_MS);
+        struct timespec next =
+            monotonic_deadline(clock_ns(CLOCK_MONOTONIC), HUB_TICK_MS);
 
         if (!any_channel(hub)) {
             pthread_cond_wait(&hub->wake, &hub->lock);

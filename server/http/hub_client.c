@@ -92,7 +92,7 @@ struct hub_client *hub_join(struct hub *hub, const char *key, uint32_t topics,
     client->hub = hub;
     client->topics = topics;
     client->socket = -1;
-    hub_cond_init(&client->news);
+    monotonic_cond_init(&client->news);
     if (hub->clients < hub->clients_max && !hub->stopping)
         client->channel = channel_find(hub, key);
     if (client->channel != NULL) {
@@ -248,7 +248,8 @@ static int look(struct hub_client *client, struct bytes *out)
 
 int hub_take(struct hub_client *client, int timeout_ms, struct bytes *out)
 {
-    struct timespec deadline = hub_deadline(clock_ns(CLOCK_MONOTONIC), timeout_ms);
+    struct timespec deadline =
+        monotonic_deadline(clock_ns(CLOCK_MONOTONIC), timeout_ms);
     struct hub *hub = client->hub;
     int taken;
 
@@ -266,7 +267,7 @@ int hub_take(struct hub_client *client, int timeout_ms, struct bytes *out)
         if (client->written_ns == 0)
             break;
         /* The silence is no longer than since then. */
-        deadline = hub_deadline(client->written_ns, timeout_ms);
+        deadline = monotonic_deadline(client->written_ns, timeout_ms);
         client->written_ns = 0;
     }
     pthread_mutex_unlock(&hub->lock);

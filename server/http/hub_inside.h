@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "http/hub.h"
+#include "http/monotonic.h"
 
 struct message {
     struct shared_bytes *bytes; /* the whole event, id and all */
@@ -59,11 +60,5 @@ struct hub_client {
 /* What came for a client, with the lock held: into its socket if it was lent and takes
  * it at once, else its own thread is woken to write. Never waits. */
 void hub_client_deliver(struct hub_client *client);
-
-/* A deadline for pthread_cond_timedwait(). */
-struct timespec hub_deadline(uint64_t from_ns, int timeout_ms);
-
-/* The clock of those deadlines: the wall clock can jump, a wait must not. */
-void hub_cond_init(pthread_cond_t *cond);
 
 #endif

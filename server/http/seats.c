@@ -3,9 +3,9 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "http/monotonic.h"
 #include "http/socket.h"
 #include "wire/clock.h"
 
@@ -13,14 +13,9 @@
 
 void seats_open(struct seats *seats, uint32_t threads)
 {
-    pthread_condattr_t attributes;
-
     *seats = (struct seats){.threads = threads};
     pthread_mutex_init(&seats->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&seats->freed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    monotonic_cond_init(&seats->freed);
 }
 
 void seats_close(struct seats *seats)
@@ -84,9 +79,7 @@ static void make_room(struct seats *seats, uint16_t server_port)
 
     while (seats->count >= seats->threads && !end_waiting(seats, server_port) &&
            now_ns < last_ns) {
-        uint64_t again_ns = now_ns + LOOK_AGAIN_MS * UINT64_C(1000000);
-        struct timespec again = {.tv_sec = (time_t)(again_ns / 1000000000),
-                                 .tv_nsec = (long)(again_ns % 1000000000)};
+        struct timespec again = monotonic_deadline(now_ns, LOOK_AGAIN_MS);
 
         (void)pthread_cond_timedwait(&seats->freed, &seats->lock, &again);
         now_ns = clock_ns(CLOCK_MONOTONIC);
