@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_word(char c)
@@ -28,22 +29,12 @@ void query_refuse(struct query *query, const char *field, const char *format, ..
     query->field[i] = '\0';
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Decodes in place; false on a broken escape or a NUL. */
 static bool decode(char *text)
 {
     char *out = text;
 
     for (const char *in = text; *in != '\0'; in++) {
-        int high, low;
-
         if (*in == '+') {
             *out++ = ' ';
             continue;
@@ -52,11 +43,11 @@ static bool decode(char *text)
             *out++ = *in;
             continue;
         }
-        high = hex_digit(in[1]);
-        low = high < 0 ? -1 : hex_digit(in[2]);
-        if (low < 0 || (high == 0 && low == 0))
+        const char digits[] = {in[1], in[1] != '\0' ? in[2] : '\0', '\0'};
+
+        if (strspn(digits, "0123456789abcdefABCDEF") != 2 || strcmp(digits, "00") == 0)
             return false;
-        *out++ = (char)(high << 4 | low);
+        *out++ = (char)strtol(digits, NULL, 16);
         in += 2;
     }
     *out = '\0';
@@ -129,19 +120,11 @@ const char *query_text(struct query *query, const char *key)
 /* At most 18 digits and a sign: no overflow is possible. */
 static bool parse_number(const char *text, int64_t *value)
 {
-    bool negative = *text == '-';
-    const char *digits = text + negative;
-    int64_t number = 0;
+    const char *digits = text + (*text == '-');
+    size_t count = strspn(digits, "0123456789");
 
-    if (*digits == '\0' || strlen(digits) > 18)
-        return false;
-    for (; *digits != '\0'; digits++) {
-        if (*digits < '0' || *digits > '9')
-            return false;
-        number = number * 10 + (*digits - '0');
-    }
-    *value = negative ? -number : number;
-    return true;
+    *value = strtoll(text, NULL, 10);
+    return count > 0 && count <= 18 && digits[count] == '\0';
 }
 
 bool query_number(struct query *query, const char *key, int64_t low, int64_t high,
