@@ -37,16 +37,6 @@ struct building {
 
 /* ---- calls of the device's runtime ------------------------------------------------------ */
 
-static bool is_call(uint8_t kind)
-{
-    return kind == EVENT_SYNC || kind == EVENT_RUNTIME || kind == EVENT_LAUNCH;
-}
-
-static bool is_work(uint8_t kind)
-{
-    return kind == EVENT_KERNEL || kind == EVENT_MEMCPY || kind == EVENT_MEMSET;
-}
-
 static int by_thread_and_end(const void *left, const void *right)
 {
     const struct call *a = left, *b = right;
@@ -107,7 +97,7 @@ static int gather_calls(struct building *building)
         const struct trace_block *block = &process->blocks[i];
 
         for (uint32_t j = 0; j < block->count && error == 0; j++)
-            if (is_call(EVENT_KIND(block->events[j].meta)) &&
+            if (trace_event_is_call(EVENT_KIND(block->events[j].meta)) &&
                 trace_event_touches(&block->events[j], building->limits))
                 error = add_call(building, &block->events[j], block->thread);
     }
@@ -119,14 +109,10 @@ static int gather_calls(struct building *building)
 
 /* ---- nesting ------------------------------------------------------------------------- */
 
-static int64_t at_least(int64_t a, int64_t b)
+static void clip(int64_t *start_ns, int64_t *end_ns, int64_t from_ns, int64_t to_ns)
 {
-    return a > b ? a : b;
-}
-
-static int64_t at_most(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
+    *start_ns = *start_ns > from_ns ? *start_ns : from_ns;
+    *end_ns = *end_ns < to_ns ? *end_ns : to_ns;
 }
 
 /* Of what is cut at the window's ends; 0 of what ends before it begins. */
@@ -145,7 +131,7 @@ static enum file_path_kind path_kind(uint8_t kind)
         return FILE_PATH_OP;
     if (kind == EVENT_USER_RANGE)
         return FILE_PATH_RANGE;
-    return is_work(kind) ? FILE_PATH_WORK : FILE_PATH_CALL;
+    return trace_event_is_work(kind) ? FILE_PATH_WORK : FILE_PATH_CALL;
 }
 
 /* The child of that name, for events of that kind. */
@@ -167,8 +153,7 @@ static uint32_t nest(struct building *building, int64_t start_ns, int64_t end_ns
     struct call_tree *tree = building->tree;
     uint32_t parent = building->root;
 
-    start_ns = at_least(start_ns, building->limits->from_ns);
-    end_ns = at_most(end_ns, building->limits->to_ns);
+    clip(&start_ns, &end_ns, building->limits->from_ns, building->limits->to_ns);
     while (building->depth > 0 &&
            end_ns <= building->open[building->depth - 1].start_ns)
         building->depth--;
@@ -176,8 +161,7 @@ static uint32_t nest(struct building *building, int64_t start_ns, int64_t end_ns
         const struct open_call *caller = &building->open[building->depth - 1];
 
         parent = caller->path;
-        start_ns = at_least(start_ns, caller->start_ns);
-        end_ns = at_most(end_ns, caller->end_ns);
+        clip(&start_ns, &end_ns, caller->start_ns, caller->end_ns);
     }
 
     if (building->depth == DEPTH_MAX) { /* its time stays its caller's */
@@ -190,7 +174,8 @@ static uint32_t nest(struct building *building, int64_t start_ns, int64_t end_ns
 
     tree->paths.list[path].self_ns = sum_ns(tree->paths.list[path].self_ns, ns);
     if (building->depth > 0)
-        tree->paths.list[parent].self_ns = sum_ns(tree->paths.list[parent].self_ns, -ns);
+        tree->paths.list[parent].self_ns =
+            sum_ns(tree->paths.list[parent].self_ns, -ns);
     tree->counts[path]++;
     tree->events++;
     building->open[building->depth++] = (struct open_call){start_ns, end_ns, path};
@@ -254,8 +239,7 @@ static void nest_event(struct building *building, const struct event *event)
 
 static void nest_call(struct building *building, struct call *call)
 {
-    call->path =
-        nest(building, call->start_ns, call->end_ns, call->name, call->kind);
+    call->path = nest(building, call->start_ns, call->end_ns, call->name, call->kind);
 }
 
 /* Blocks before `*block_end` and calls before `*call_end`, from the last to the first;
@@ -321,8 +305,7 @@ static void link_work(struct building *building, const struct event *event)
     if (call != NULL)
         path = call->path;
     path = child_of(tree, path, EVENT_NAME(event->meta), EVENT_KIND(event->meta));
-    start_ns = at_least(start_ns, building->limits->from_ns);
-    end_ns = at_most(end_ns, building->limits->to_ns);
+    clip(&start_ns, &end_ns, building->limits->from_ns, building->limits->to_ns);
     tree->paths.list[path].device_ns =
         sum_ns(tree->paths.list[path].device_ns, length_ns(start_ns, end_ns));
     tree->counts[path]++;
@@ -340,7 +323,7 @@ static void link_works(struct building *building)
         const struct trace_block *block = &process->blocks[i];
 
         for (uint32_t j = 0; j < block->count; j++)
-            if (is_work(EVENT_KIND(block->events[j].meta)) &&
+            if (trace_event_is_work(EVENT_KIND(block->events[j].meta)) &&
                 trace_event_touches(&block->events[j], building->limits) &&
                 !is_alone(building, &block->events[j], EVENT_STEP_KERNELS))
                 link_work(building, &block->events[j]);
@@ -401,8 +384,7 @@ static int make_roots(struct call_tree *tree, const struct trace_answer *answer)
             if (file_paths_thread(&tree->paths, tree->root_count) == 0)
                 return -E2BIG;
             tree->roots[tree->root_count++] = (struct call_tree_root){
-                process,
-                thread < process->thread_count ? thread : CALL_TREE_UNKNOWN};
+                process, thread < process->thread_count ? thread : CALL_TREE_UNKNOWN};
         }
     }
     return 0;

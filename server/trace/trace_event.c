@@ -88,19 +88,26 @@ void trace_event_where(struct trace_writer *writer, int64_t pid, int64_t tid)
 
 /* ---- one event ------------------------------------------------------------------- */
 
-static bool on_device(uint8_t kind)
+/* The record so many behind the event, if it is more of it; NULL where it is cut off. */
+static const struct event *more_of(const struct event *event, uint16_t number,
+                                   const struct event *end)
 {
-    return kind == EVENT_KERNEL || kind == EVENT_MEMCPY || kind == EVENT_MEMSET;
+    bool is_more = end - event > number &&
+                   EVENT_KIND(event[number].meta) == EVENT_MORE &&
+                   EVENT_AUX16(event[number].meta) == number;
+
+    return is_more ? &event[number] : NULL;
 }
 
-/* The stream of GPU work stands in the record behind it; 0 when it is cut off. */
+/* The stream of GPU work; 0 when it is cut off. */
 static uint32_t stream_of(const struct event *event, const struct event *end)
 {
-    if (event + 1 >= end || EVENT_KIND(event[1].meta) != EVENT_MORE ||
-        EVENT_AUX16(event[1].meta) != 1)
+    const struct event *more = more_of(event, 1, end);
+
+    if (more == NULL)
         return 0;
-    return (uint32_t)(EVENT_KIND(event->meta) == EVENT_KERNEL ? event[1].time
-                                                              : event[1].value);
+    return (uint32_t)(EVENT_KIND(event->meta) == EVENT_KERNEL ? more->time
+                                                              : more->value);
 }
 
 static void put_copy_bytes(struct trace_writer *writer, const struct event *event,
@@ -124,11 +131,10 @@ static void put_triple(struct trace_text *text, const uint32_t triple[3])
 static void put_launch(struct trace_writer *writer, const struct event *event,
                        const struct event *end)
 {
-    const struct event *more = event + 1;
+    const struct event *more = more_of(event, 1, end);
     struct trace_text *text = &writer->text;
 
-    if (more >= end || EVENT_KIND(more->meta) != EVENT_MORE ||
-        EVENT_AUX16(more->meta) != 1 || EVENT_BLOCK_X(more->aux) == 0)
+    if (more == NULL || EVENT_BLOCK_X(more->aux) == 0)
         return;
     const uint32_t grid[3] = {EVENT_GRID_X(more->value), EVENT_GRID_Y(more->value),
                               EVENT_GRID_Z(more->value)};
@@ -226,9 +232,9 @@ static void put_args(struct trace_writer *writer, const struct event *event,
     } else if (kind == EVENT_CPU_OP && writer->limits->critical != NULL &&
                replay_is_marked(writer->limits->critical, event)) {
         TRACE_PUT(&writer->text, ",\"args\":{\"critical\":1}");
-    } else if (on_device(kind)) {
+    } else if (trace_event_is_work(kind)) {
         put_device_args(writer, event, end);
-    } else if (kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC) {
+    } else if (trace_event_is_call(kind)) {
         TRACE_NUMBER(&writer->text, ",\"args\":{\"correlation\":", event->aux);
         end_args(writer, event);
     } else if (kind == EVENT_ALLOC) {
@@ -276,7 +282,7 @@ static void write_flow(struct trace_writer *writer, const struct event *event,
                        int64_t pid, int64_t tid)
 {
     trace_event_begin(writer);
-    if (on_device(EVENT_KIND(event->meta)))
+    if (trace_event_is_work(EVENT_KIND(event->meta)))
         TRACE_NUMBER(&writer->text, "{\"ph\":\"f\",\"bp\":\"e\",\"id\":", event->aux);
     else
         TRACE_NUMBER(&writer->text, "{\"ph\":\"s\",\"id\":", event->aux);
@@ -292,8 +298,8 @@ static uint32_t caller_of(const struct trace_process *process,
                           const struct event *event, uint32_t thread)
 {
     uint8_t kind = EVENT_KIND(event->meta);
-    bool call = kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC;
-    uint32_t caller = call ? EVENT_CALLER(event->meta, UINT32_MAX) : UINT32_MAX;
+    uint32_t caller =
+        trace_event_is_call(kind) ? EVENT_CALLER(event->meta, UINT32_MAX) : UINT32_MAX;
 
     return caller < process->thread_count ? process->threads[caller].tid : thread;
 }
@@ -306,7 +312,7 @@ static void write_event(struct trace_writer *writer, const struct event *event,
     struct trace_text *text = &writer->text;
     int64_t pid = writer->process->pid, tid = caller_of(writer->process, event, thread);
 
-    if (on_device(kind)) {
+    if (trace_event_is_work(kind)) {
         pid = EVENT_DEVICE_INDEX(EVENT_AUX16(event->meta));
         tid = stream_of(event, end);
     }
@@ -325,7 +331,7 @@ static void write_event(struct trace_writer *writer, const struct event *event,
     put_args(writer, event, end);
     *text->at++ = '}';
     writer->totals.events++;
-    if ((kind == EVENT_LAUNCH || on_device(kind)) && event->aux != 0)
+    if ((kind == EVENT_LAUNCH || trace_event_is_work(kind)) && event->aux != 0)
         write_flow(writer, event, pid, tid);
 }
 
@@ -356,7 +362,7 @@ static void write_memory(struct trace_writer *writer, const struct event *event)
 static void put_driver(struct trace_text *text, const struct event *event,
                        const struct event *end)
 {
-    const struct event *calls = event + 3;
+    const struct event *calls = more_of(event, 3, end);
     uint32_t flags = EVENT_FLAGS(event[2].meta);
 
     if (flags & EVENT_MEMORY_FAILED)
@@ -368,8 +374,7 @@ static void put_driver(struct trace_text *text, const struct event *event,
     TRACE_NUMBER(text, ",\"segments_got\":", event[2].value & UINT32_MAX);
     TRACE_NUMBER(text, ",\"segments_given_back\":", event[2].value >> 32);
     TRACE_NUMBER(text, ",\"retries\":", event[2].aux & UINT32_MAX);
-    if (calls >= end || EVENT_KIND(calls->meta) != EVENT_MORE ||
-        EVENT_AUX16(calls->meta) != 3)
+    if (calls == NULL)
         return;
     TRACE_NUMBER(text, ",\"driver_ns\":", calls->value);
     if (calls->aux == 0)
@@ -382,10 +387,8 @@ static void put_driver(struct trace_text *text, const struct event *event,
 static void write_sample(struct trace_writer *writer, const struct event *event,
                          const struct event *end)
 {
-    bool peak = event + 1 < end && EVENT_KIND(event[1].meta) == EVENT_MORE &&
-                EVENT_AUX16(event[1].meta) == 1;
-    bool bytes = peak && event + 2 < end && EVENT_KIND(event[2].meta) == EVENT_MORE &&
-                 EVENT_AUX16(event[2].meta) == 2;
+    bool peak = more_of(event, 1, end) != NULL;
+    bool bytes = peak && more_of(event, 2, end) != NULL;
     struct trace_text *text = &writer->text;
 
     trace_event_begin(writer);

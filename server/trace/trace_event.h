@@ -87,6 +87,17 @@ struct trace_writer {
  * phases have their own. No thread has an id as large. */
 #define TRACE_PHASES_TRACK INT32_MAX
 
+/* Calls of the device's runtime; and what runs on the device. */
+ALWAYS_INLINE bool trace_event_is_call(uint8_t kind)
+{
+    return kind == EVENT_SYNC || kind == EVENT_RUNTIME || kind == EVENT_LAUNCH;
+}
+
+ALWAYS_INLINE bool trace_event_is_work(uint8_t kind)
+{
+    return kind == EVENT_KERNEL || kind == EVENT_MEMCPY || kind == EVENT_MEMSET;
+}
+
 /* Kinds that have a text. */
 bool trace_event_is_written(uint8_t kind);
 /* Does its range touch the window? */
