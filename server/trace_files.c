@@ -91,13 +91,8 @@ void trace_files_name(const char *text, char name[TRACE_FILES_NAME])
             text = c + 1;
     }
     text += strspn(text, ".");
-    for (; *text != '\0' && size < TRACE_FILES_NAME - 1; text++) {
-        bool plain = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') ||
-                     (*text >= '0' && *text <= '9') || *text == '.' || *text == '_' ||
-                     *text == '-';
-
-        name[size++] = plain ? *text : '_';
-    }
+    for (; *text != '\0' && size < TRACE_FILES_NAME - 1; text++)
+        name[size++] = strchr(TRACE_FILES_PLAIN, *text) != NULL ? *text : '_';
     name[size] = '\0';
     if (size == 0)
         (void)snprintf(name, TRACE_FILES_NAME, "trace.json");
@@ -284,23 +279,22 @@ static bool forget_oldest(struct trace_files *files)
     return false;
 }
 
-static void keep(struct trace_files *files, const struct entry *entry)
+/* With one more upload, of so many bytes; the lock is held. */
+static bool has_room(const struct trace_files *files, uint64_t bytes)
 {
-    uint64_t bytes = entry->file.bytes;
     uint32_t uploads = 1;
 
-    pthread_mutex_lock(&files->lock);
     for (size_t i = 0; i < files->count; i++) {
         uploads += files->entries[i].file.uploaded;
         bytes += files->entries[i].file.uploaded ? files->entries[i].file.bytes : 0;
     }
-    while (uploads > TRACE_FILES_UPLOADS || bytes > files->upload_bytes_max) {
-        if (!forget_oldest(files))
-            break;
-        uploads--;
-        bytes = entry->file.bytes;
-        for (size_t i = 0; i < files->count; i++)
-            bytes += files->entries[i].file.uploaded ? files->entries[i].file.bytes : 0;
+    return uploads <= TRACE_FILES_UPLOADS && bytes <= files->upload_bytes_max;
+}
+
+static void keep(struct trace_files *files, const struct entry *entry)
+{
+    pthread_mutex_lock(&files->lock);
+    while (!has_room(files, entry->file.bytes) && forget_oldest(files)) {
     }
     files->entries[files->count++] = *entry;
     pthread_mutex_unlock(&files->lock);

@@ -18,6 +18,9 @@
 #define TRACE_FILES_UPLOADS 16u
 #define TRACE_FILES_AT_ONCE 2u /* uploads on their way: each holds a thread */
 #define TRACE_FILES_NAME    64u
+/* What names of files are made of; anything else becomes '_'. */
+#define TRACE_FILES_PLAIN                                                              \
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 struct reading_wish;
 struct store;
@@ -27,8 +30,8 @@ struct trace_file {
     char id
         [80]; /* of the file; that of its session, with a number where it has several */
     char session[FILE_SESSION_BYTES]; /* the first of those that it was read into */
-    char name[TRACE_FILES_NAME]; /* [A-Za-z0-9._-] */
-    struct file_result result;   /* of its reading */
+    char name[TRACE_FILES_NAME];      /* [A-Za-z0-9._-] */
+    struct file_result result;        /* of its reading */
     uint64_t bytes, events, skipped;
     bool is_gzip;
     bool uploaded;  /* or read for a deep window: held by its descriptor */

@@ -61,6 +61,12 @@ bool api_is_selection(const char *member)
            strcmp(member, "pid") == 0;
 }
 
+bool api_in_range(const cJSON *item, double low, double high)
+{
+    return cJSON_IsNumber(item) && item->valuedouble >= low &&
+           item->valuedouble <= high;
+}
+
 static void select_number(struct api_call *call, const char *key, int32_t low,
                           int64_t *number)
 {
@@ -68,8 +74,7 @@ static void select_number(struct api_call *call, const char *key, int32_t low,
 
     if (item == NULL || cJSON_IsNull(item))
         return;
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= low) ||
-        !(item->valuedouble <= INT32_MAX) ||
+    if (!api_in_range(item, low, INT32_MAX) ||
         item->valuedouble != (double)(int64_t)item->valuedouble)
         query_refuse(&call->query, key, "expected an integer from %d to %d", low,
                      INT32_MAX);
@@ -140,6 +145,19 @@ cJSON *api_finish(struct api_call *call, int error, struct answer *head,
     answer_free(head);
     return document;
 }
+
+const struct status_session *api_session(const struct status_answer *status,
+                                         const char *id)
+{
+    for (uint32_t i = 0; i < status->session_count; i++) {
+        if (strcmp(status->sessions[i].id, id) == 0)
+            return &status->sessions[i];
+    }
+    return NULL;
+}
+
+const char *const api_phase_names[EVENT_PHASES + 1] = {"data", "forward", "backward",
+                                                       "optimizer", "other"};
 
 const char *api_state_name(int process_state)
 {

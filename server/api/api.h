@@ -69,6 +69,9 @@ MUST_CHECK bool api_select_trace(struct api_call *call, bool all_ranks);
 MUST_CHECK bool api_select_body(struct api_call *call);
 bool api_is_selection(const char *member); /* is it one of those three? */
 
+/* Is a body's member a number within these? */
+bool api_in_range(const cJSON *item, double low, double high);
+
 /* The refusal that call->query holds: 400. */
 cJSON *api_refused(struct api_call *call);
 
@@ -145,7 +148,12 @@ void add_critical_path_json(cJSON *body, const struct replay_answer *answer);
 /* A sentence's beginning: "..., a step would take". */
 const char *what_if_title(enum replay_what_if what_if);
 
-/* In JSON; for other numbers wire/words.h. */
+/* The session of that id; NULL when there is none. */
+const struct status_session *api_session(const struct status_answer *status,
+                                         const char *id);
+
+/* In JSON; for other numbers wire/words.h. Phases: behind the last "other". */
+extern const char *const api_phase_names[];
 const char *api_state_name(int process_state); /* enum process_state */
 const char *api_source_name(int source); /* enum wire_source, STATUS_SOURCE_NVML */
 

@@ -23,12 +23,10 @@ static void add_step(cJSON *body, const struct steps_summary *train)
 
 static void add_phases(cJSON *body, const struct steps_summary *train)
 {
-    static const char *const names[EVENT_PHASES] = {"data", "forward", "backward",
-                                                    "optimizer"};
     cJSON *part = cJSON_AddObjectToObject(body, "phases");
 
     for (int i = 0; i < EVENT_PHASES; i++)
-        json_percent(part, names[i], train->phase_share[i]);
+        json_percent(part, api_phase_names[i], train->phase_share[i]);
     json_percent(part, "other", train->other_share);
 }
 

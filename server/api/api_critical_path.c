@@ -111,12 +111,11 @@ static void add_what_ifs(cJSON *body, const struct replay_answer *answer)
 
 static void add_launched(cJSON *body, const struct replay_table *table)
 {
-    static const char *const names[EVENT_PHASES + 1] = {"data", "forward", "backward",
-                                                        "optimizer", "other"};
     cJSON *part = cJSON_AddObjectToObject(body, "launched_ms");
 
     for (uint32_t i = 0; i <= EVENT_PHASES; i++)
-        json_ms(part, names[i], table->steps > 0 ? table->launched_ns[i] : (double)NAN);
+        json_ms(part, api_phase_names[i],
+                table->steps > 0 ? table->launched_ns[i] : (double)NAN);
 }
 
 void add_critical_path_json(cJSON *body, const struct replay_answer *answer)

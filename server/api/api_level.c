@@ -24,12 +24,6 @@ static bool read_level(const cJSON *item, struct control_change *change)
     return false;
 }
 
-static bool in_range(const cJSON *item, double low, double high)
-{
-    return cJSON_IsNumber(item) && item->valuedouble >= low &&
-           item->valuedouble <= high;
-}
-
 /* One member of the body; false and what it should be in *expected. */
 static bool read_member(const cJSON *item, struct control_change *change,
                         const char **expected)
@@ -40,14 +34,14 @@ static bool read_member(const cJSON *item, struct control_change *change,
     }
     if (strcmp(item->string, "budget_pct") == 0) {
         *expected = "expected a number from 0 to 100";
-        if (!in_range(item, 0, 100))
+        if (!api_in_range(item, 0, 100))
             return false;
         change->budget_ppm = (int64_t)nearbyint(item->valuedouble * 1e4);
         return true;
     }
     if (strcmp(item->string, "record_steps") == 0) {
         *expected = "expected an integer from 1 to 1000";
-        if (!in_range(item, 1, BURST_STEPS_MAX))
+        if (!api_in_range(item, 1, BURST_STEPS_MAX))
             return false;
         change->burst_steps = (uint32_t)item->valuedouble;
         return true;

@@ -56,9 +56,7 @@ static cJSON *device_json(const struct memory_device *device)
     json_number(part, "peak_bytes", device->peak_bytes);
     cJSON_AddBoolToObject(part, "partial", device->partial);
     json_stamp(part, "peak_time_ms", device->peak_time_ns);
-    json_text(part, "peak_op",
-              device->peak_op != NULL && *device->peak_op != '\0' ? device->peak_op
-                                                                  : NULL);
+    json_filled(part, "peak_op", device->peak_op);
     json_number(part, "total_bytes", device->total_bytes);
     json_share(part, "allocations_per_s", device->allocations_per_s);
     json_share(part, "frees_per_s", device->frees_per_s);
@@ -98,9 +96,7 @@ cJSON *memory_json(const struct memory_answer *answer)
 
     json_head(body, &answer->head);
     JSON_LIST(body, "devices", answer->devices, answer->device_count, device_json);
-    json_text(body, "devices_reason",
-              answer->unseen != NULL && *answer->unseen != '\0' ? answer->unseen
-                                                                : NULL);
+    json_filled(body, "devices_reason", answer->unseen);
     cJSON_AddItemToObject(body, "host", host_part_json(&answer->host));
     return body;
 }

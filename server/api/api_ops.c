@@ -78,9 +78,7 @@ static void add_kernel(cJSON *op, const struct op_row *row)
 
     if (row->kind == NULL || strcmp(row->kind, "kernel") != 0)
         return;
-    json_text(op, "short_name",
-              row->short_name == NULL || *row->short_name == '\0' ? NULL
-                                                                  : row->short_name);
+    json_filled(op, "short_name", row->short_name);
     add_triple(op, "grid", row, launch->grid);
     add_triple(op, "block", row, launch->block);
     if (launch->known)
@@ -148,8 +146,7 @@ cJSON *ops_list_json(const struct ops_answer *answer)
         cJSON *op = op_json(row);
 
         if (answer->by != GROUP_NAME)
-            json_text(op, groups[answer->by],
-                      *row->detail == '\0' ? NULL : row->detail);
+            json_filled(op, groups[answer->by], row->detail);
         cJSON_AddItemToArray(list, op);
     }
     return list;

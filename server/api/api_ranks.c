@@ -5,8 +5,6 @@
 
 static cJSON *rank_json(const struct rank_row *row)
 {
-    static const char *const phases[EVENT_PHASES] = {"data", "forward", "backward",
-                                                     "optimizer"};
     cJSON *rank = cJSON_CreateObject(), *part;
 
     json_integer(rank, "rank", row->rank);
@@ -18,7 +16,7 @@ static cJSON *rank_json(const struct rank_row *row)
     json_number(rank, "batch_elements", row->batch_elements);
     part = cJSON_AddObjectToObject(rank, "phases");
     for (int i = 0; i < EVENT_PHASES; i++)
-        json_ms(part, phases[i], row->phase_ns[i]);
+        json_ms(part, api_phase_names[i], row->phase_ns[i]);
     return rank;
 }
 

@@ -36,15 +36,13 @@ cJSON *step_json(const struct step_row *row)
 /* The 95 % intervals of what a gate may ask for; nulls where too few steps say nothing. */
 static void add_intervals(cJSON *body, const struct steps_summary *summary)
 {
-    static const char *const names[EVENT_PHASES] = {"data", "forward", "backward",
-                                                    "optimizer"};
     cJSON *part = cJSON_AddObjectToObject(body, "ci95_ms");
     double half = summary->mean_ns * summary->error_pct / 100;
 
     json_interval_ms(part, "step", summary->mean_ns - half, summary->mean_ns + half);
     json_interval_ms(part, "step.p95", summary->p95_low_ns, summary->p95_high_ns);
     for (int i = 0; i < EVENT_PHASES; i++)
-        json_interval_ms(part, names[i],
+        json_interval_ms(part, api_phase_names[i],
                          summary->phase_ns[i] - summary->phase_error_ns[i],
                          summary->phase_ns[i] + summary->phase_error_ns[i]);
     json_interval_ms(part, "other", summary->other_ns - summary->other_error_ns,

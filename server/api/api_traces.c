@@ -8,16 +8,6 @@
 #include "query/status_query.h"
 #include "trace_files.h"
 
-static const struct status_session *find(const struct status_answer *status,
-                                         const char *id)
-{
-    for (uint32_t i = 0; i < status->session_count; i++) {
-        if (strcmp(status->sessions[i].id, id) == 0)
-            return &status->sessions[i];
-    }
-    return NULL;
-}
-
 /* Newest first; a file whose session made room for others is not shown any more. */
 static void add_files(cJSON *list, const struct trace_file *files, size_t count,
                       const struct status_answer *status)
@@ -25,7 +15,7 @@ static void add_files(cJSON *list, const struct trace_file *files, size_t count,
     for (size_t i = count; i-- > 0;) {
         const struct trace_file *file = &files[i];
         const struct status_session *session =
-            file->is_unread ? NULL : find(status, file->session);
+            file->is_unread ? NULL : api_session(status, file->session);
         cJSON *row;
 
         if (session == NULL && !file->is_unread)

@@ -27,15 +27,6 @@ cJSON *api_windows(struct api_call *call)
     return body;
 }
 
-static bool read_number(const cJSON *item, double low, double high, double *value)
-{
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= low) ||
-        !(item->valuedouble <= high))
-        return false;
-    *value = item->valuedouble;
-    return true;
-}
-
 /* shapes, stacks, memory, modules: true or false. */
 static bool read_switch(const cJSON *item, struct windows_wish *wish, bool *known)
 {
@@ -63,7 +54,6 @@ static bool read_switch(const cJSON *item, struct windows_wish *wish, bool *know
 static bool read_member(const cJSON *item, struct windows_wish *wish,
                         const char **expected)
 {
-    double value;
     bool known, is_good = read_switch(item, wish, &known);
 
     *expected = known ? "expected true or false" : "unknown member";
@@ -71,16 +61,16 @@ static bool read_member(const cJSON *item, struct windows_wish *wish,
         return is_good;
     if (strcmp(item->string, "steps") == 0) {
         *expected = "expected an integer from 1 to 1000";
-        is_good = read_number(item, 1, CONTROL_WINDOW_STEPS_MAX, &value);
-        wish->steps = is_good ? (uint32_t)value : 0;
+        is_good = api_in_range(item, 1, CONTROL_WINDOW_STEPS_MAX);
+        wish->steps = is_good ? (uint32_t)item->valuedouble : 0;
     } else if (strcmp(item->string, "max_seconds") == 0) {
         *expected = "expected an integer from 1 to 3600";
-        is_good = read_number(item, 1, CONTROL_WINDOW_SECONDS_MAX, &value);
-        wish->seconds = is_good ? (uint32_t)value : 0;
+        is_good = api_in_range(item, 1, CONTROL_WINDOW_SECONDS_MAX);
+        wish->seconds = is_good ? (uint32_t)item->valuedouble : 0;
     } else if (strcmp(item->string, "max_bytes") == 0) {
         *expected = "expected a number of bytes, 0 for no bound";
-        is_good = read_number(item, 0, (double)BYTES_MAX, &value);
-        wish->bytes = is_good ? (uint64_t)value : 0;
+        is_good = api_in_range(item, 0, (double)BYTES_MAX);
+        wish->bytes = is_good ? (uint64_t)item->valuedouble : 0;
     } else if (strcmp(item->string, "ranks") == 0) {
         *expected = "expected all, or rank in its place";
         is_good = cJSON_IsString(item) && strcmp(item->valuestring, "all") == 0;

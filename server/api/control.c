@@ -8,28 +8,32 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/api.h"
 #include "api/json.h"
 #include "query/status_query.h"
 
 /* What the probe does when nobody asked for anything. */
 #define CONTROL_BUDGET_PPM 10000u
 
+bool control_sibling(const char *segment_path, const char *ending, char *path,
+                     size_t size)
+{
+    int length = (int)strlen(segment_path) - 4;
+
+    return length > 0 && strcmp(segment_path + length, ".seg") == 0 &&
+           snprintf(path, size, "%.*s%s", length, segment_path, ending) < (int)size;
+}
+
 bool control_path(const char *segment_path, char *path, size_t size)
 {
-    size_t length = strlen(segment_path);
-
-    if (length < 5 || length >= size || strcmp(segment_path + length - 4, ".seg") != 0)
-        return false;
-    memcpy(path, segment_path, length - 4);
-    memcpy(path + length - 4, ".ctl", 5);
-    return true;
+    return control_sibling(segment_path, ".ctl", path, size);
 }
 
 /* What was asked before; the defaults when nothing readable is there. */
 static struct control control_read(const char *path, const struct control *in_force)
 {
-    struct control control = {.level = WIRE_LEVEL_AUTO,
-                              .budget_ppm = CONTROL_BUDGET_PPM};
+    struct control asked,
+        control = {.level = WIRE_LEVEL_AUTO, .budget_ppm = CONTROL_BUDGET_PPM};
     unsigned char bytes[1024];
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     ssize_t size;
@@ -42,13 +46,7 @@ static struct control control_read(const char *path, const struct control *in_fo
         return control;
     size = read(file, bytes, sizeof(bytes));
     close(file);
-    if (size > 0) {
-        struct control asked;
-
-        if (control_parse(bytes, (size_t)size, &asked))
-            control = asked;
-    }
-    return control;
+    return size > 0 && control_parse(bytes, (size_t)size, &asked) ? asked : control;
 }
 
 static int write_new(const char *path, const struct control *control)
@@ -132,19 +130,12 @@ int control_write(const char *path, const struct control_change *change)
     return error;
 }
 
-static const struct status_session *session_of(const struct status_answer *status)
-{
-    for (uint32_t i = 0; i < status->session_count; i++) {
-        if (strcmp(status->sessions[i].id, status->head.session) == 0)
-            return &status->sessions[i];
-    }
-    return NULL;
-}
-
-static bool listens(const struct status_process *process)
+/* The control file of a trainer that runs; false for others. */
+static bool find_file(const struct status_process *process, char *path, size_t size)
 {
     return process->state == PROCESS_RUNNING && process->role == WIRE_ROLE_TRAINER &&
-           process->segment_path != NULL;
+           process->segment_path != NULL &&
+           control_path(process->segment_path, path, size);
 }
 
 static int ask_session(const struct status_session *session,
@@ -155,8 +146,7 @@ static int ask_session(const struct status_session *session,
     for (uint32_t i = 0; i < session->process_count; i++) {
         char path[4096];
 
-        if (!listens(&session->processes[i]) ||
-            !control_path(session->processes[i].segment_path, path, sizeof(path)))
+        if (!find_file(&session->processes[i], path, sizeof(path)))
             continue;
         error = control_write(path, change);
         if (error != 0)
@@ -201,11 +191,8 @@ int control_ask(struct store *store, const struct selection *selection,
     whole.in_force = &in_force;
 
     if (result == 0) {
-        session = session_of(&status);
-        if (session == NULL)
-            result = -ENOENT;
-        else
-            result = ask_session(session, &whole, reason);
+        session = api_session(&status, status.head.session);
+        result = session == NULL ? -ENOENT : ask_session(session, &whole, reason);
     }
     if (result == -ENOENT)
         (void)snprintf(reason, CONTROL_REASON_BYTES, "no such session");
@@ -223,8 +210,7 @@ static const char *obstacle(const struct status_session *session)
         char path[4096];
         char *slash;
 
-        if (!listens(&session->processes[i]) ||
-            !control_path(session->processes[i].segment_path, path, sizeof(path)))
+        if (!find_file(&session->processes[i], path, sizeof(path)))
             continue;
         running = true;
         slash = strrchr(path, '/');
@@ -245,7 +231,7 @@ void control_describe(cJSON *object, struct store *store,
     cJSON *part = cJSON_AddObjectToObject(object, "control");
 
     if (status_query(store, selection, &status) == 0)
-        why = obstacle(session_of(&status));
+        why = obstacle(api_session(&status, status.head.session));
     cJSON_AddBoolToObject(part, "writable", why == NULL);
     json_text(part, "reason", why);
     answer_free(&status.head);

@@ -44,7 +44,10 @@ MUST_CHECK int control_ask(struct store *store, const struct selection *selectio
 void control_describe(cJSON *object, struct store *store,
                       const struct selection *selection);
 
-/* "<dir>/<random>.seg" to "<dir>/<random>.ctl"; false when it is no segment's path. */
+/* "<dir>/<random>.seg" to "<dir>/<random>" and `ending`, or to the control file's ".ctl";
+ * false when it is no segment's path, or too long. */
+MUST_CHECK bool control_sibling(const char *segment_path, const char *ending,
+                                char *path, size_t size);
 MUST_CHECK bool control_path(const char *segment_path, char *path, size_t size);
 
 /* Writes `change` over what `path` holds now. 0 or -errno. For control_ask(); tests. */

@@ -12,6 +12,11 @@ void json_text(cJSON *object, const char *key, const char *text)
     json_text_cut(object, key, text, JSON_NAME_BYTES);
 }
 
+void json_filled(cJSON *object, const char *key, const char *text)
+{
+    json_text(object, key, text != NULL && *text != '\0' ? text : NULL);
+}
+
 /* Needs no cleaning and stays readable as a cJSON string. */
 static bool is_plain(const char *text, size_t max)
 {
@@ -183,10 +188,7 @@ static void json_window(cJSON *object, const struct answer_window *window)
 
 void json_head(cJSON *object, const struct answer *head)
 {
-    if (head->session[0] != '\0')
-        json_text(object, "session", head->session);
-    else
-        cJSON_AddNullToObject(object, "session");
+    json_filled(object, "session", head->session);
     json_integer(object, "rank", head->rank < 0 ? NOT_KNOWN : head->rank);
     json_integer(object, "pid", head->pid == 0 ? NOT_KNOWN : (int64_t)head->pid);
     if (head->session[0] != '\0')

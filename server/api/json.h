@@ -13,6 +13,7 @@
 
 /* Foreign text, cleaned; NULL gives null. */
 void json_text(cJSON *object, const char *key, const char *text);
+void json_filled(cJSON *object, const char *key, const char *text); /* "" is null too */
 void json_text_cut(cJSON *object, const char *key, const char *text, size_t max);
 
 /* NaN and infinities give null. */

@@ -79,24 +79,18 @@ static cJSON *in_store(struct api_call *call, const struct selection *side,
 static bool is_in_memory(struct store *store, const char *session,
                          struct runs_name *found)
 {
-    struct selection any = {.rank = SELECT_ANY};
+    const struct status_session *one = NULL;
     struct status_answer status;
-    bool is = false;
 
-    if (status_query(store, &any, &status) == 0) {
-        for (uint32_t i = 0; i < status.session_count && !is; i++) {
-            const struct status_session *one = &status.sessions[i];
-
-            is = strcmp(one->id, session) == 0;
-            if (is)
-                (void)snprintf(found->name, sizeof(found->name), "%s",
-                               one->name != NULL ? one->name : "");
-        }
+    if (status_query(store, &(struct selection){.rank = SELECT_ANY}, &status) == 0)
+        one = api_session(&status, session);
+    if (one != NULL) {
+        (void)snprintf(found->name, sizeof(found->name), "%s",
+                       one->name != NULL ? one->name : "");
+        (void)snprintf(found->session, sizeof(found->session), "%s", session);
     }
     answer_free(&status.head);
-    if (is)
-        (void)snprintf(found->session, sizeof(found->session), "%s", session);
-    return is;
+    return one != NULL;
 }
 
 /* Of what memory and the store have, what has more steps: after a restart of the server

@@ -13,6 +13,7 @@
 #include "routes.h"
 #include "trace/call_tree.h"
 #include "trace/trace_writer.h"
+#include "trace_files.h"
 
 #define TRACE_BYTES_MIN     1000000
 #define TRACE_BYTES_MAX     INT64_C(64000000000)
@@ -218,13 +219,9 @@ static void answer_flame(struct http_call *call, const struct trace_answer *answ
 
 static void clean_name(char *name)
 {
-    for (char *c = name; *c != '\0'; c++) {
-        bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
-                     (*c >= '0' && *c <= '9') || *c == '.' || *c == '_' || *c == '-';
-
-        if (!plain)
-            *c = '_';
-    }
+    for (char *c = name + strspn(name, TRACE_FILES_PLAIN); *c != '\0';
+         c += strspn(c, TRACE_FILES_PLAIN))
+        *c++ = '_';
 }
 
 /* Shortens the window from its beginning until it fits: the newest is kept. */
@@ -243,19 +240,17 @@ static void shorten(const struct trace_answer *answer, struct trace_limits *limi
 
 static char *facts_text(struct api *api, const struct selection *selection)
 {
+    const struct status_session *session = NULL;
     struct status_answer status;
     char *text = NULL;
 
-    if (status_query(api->store, selection, &status) == 0) {
-        for (uint32_t i = 0; i < status.session_count; i++) {
-            if (strcmp(status.sessions[i].id, status.head.session) != 0)
-                continue;
-            cJSON *facts = status_facts_json(&status.sessions[i]);
+    if (status_query(api->store, selection, &status) == 0)
+        session = api_session(&status, status.head.session);
+    if (session != NULL) {
+        cJSON *facts = status_facts_json(session);
 
-            text = cJSON_PrintUnformatted(facts);
-            cJSON_Delete(facts);
-            break;
-        }
+        text = cJSON_PrintUnformatted(facts);
+        cJSON_Delete(facts);
     }
     answer_free(&status.head);
     return text;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "api/api.h"
 #include "api/control.h"
 #include "windows/inside.h"
 
@@ -123,9 +124,8 @@ int windows_ask(struct windows *windows, const struct selection *selection,
     struct status_answer status;
     int result = status_query(windows->store, selection, &status);
 
-    for (uint32_t i = 0; result == 0 && i < status.session_count; i++)
-        if (strcmp(status.sessions[i].id, status.head.session) == 0)
-            session = &status.sessions[i];
+    if (result == 0)
+        session = api_session(&status, status.head.session);
     while (window.id == 0)
         if (getrandom(&window.id, sizeof(window.id), 0) != sizeof(window.id))
             window.id = (uint32_t)windows_unix_ms() | 1u;

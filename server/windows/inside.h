@@ -9,7 +9,6 @@
 #include "windows/windows.h"
 #include "wire/clock.h"
 
-#define NOTE_BYTES 65536u /* 16 windows of at most 4 KiB */
 #define PATH_BYTES 1024u
 
 enum window_state { ASKED, RUNNING, DONE, FAILED };
@@ -41,25 +40,9 @@ static inline int64_t windows_unix_ms(void)
     return (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000);
 }
 
-/* ---- rows; the lock is held ---- */
-
-/* The row of that window in that process; NULL. */
-struct row *window_find(struct windows *windows, const char *id, const char *segment);
-
-/* A new row, in the place of the oldest when there are WINDOWS_MAX. */
+/* A new row, in the place of the oldest when there are WINDOWS_MAX; the lock is held. */
 struct row *window_add(struct windows *windows, const char *id,
                        const struct status_session *session,
                        const struct status_process *process);
-
-void window_fail(struct row *row, const char *reason);
-
-/* ---- parts of windows_look(); they take the lock ---- */
-
-/* Takes what the session's processes left. `bytes`: NOTE_BYTES of scratch. */
-void windows_read_notes(struct windows *windows, const struct status_session *session,
-                        char *bytes);
-
-/* Opens the traces of windows that are done, oldest first. */
-void windows_open_traces(struct windows *windows);
 
 #endif

@@ -1,13 +1,24 @@
 #include "windows/windows.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "api/control.h"
 #include "api/json.h"
+#include "ingest/file/file.h"
+#include "trace_files.h"
 #include "windows/inside.h"
 
-#define LATE_MS 3000 /* an answer that is under way when the time is over */
+static const char *const states[] = {"asked", "running", "done", "failed"};
+
+#define NOTE_BYTES 65536u /* 16 windows of at most 4 KiB */
+#define LATE_MS    3000   /* an answer that is under way when the time is over */
 
 struct windows *windows_new(struct store *store, struct trace_files *files)
 {
@@ -31,7 +42,8 @@ void windows_free(struct windows *windows)
     free(windows);
 }
 
-struct row *window_find(struct windows *windows, const char *id, const char *segment)
+static struct row *window_find(struct windows *windows, const char *id,
+                               const char *segment)
 {
     for (uint32_t i = 0; i < windows->count; i++) {
         struct row *row = &windows->rows[i];
@@ -62,10 +74,201 @@ struct row *window_add(struct windows *windows, const char *id,
     return row;
 }
 
-void window_fail(struct row *row, const char *reason)
+static void window_fail(struct row *row, const char *reason)
 {
     row->state = FAILED;
     (void)snprintf(row->reason, sizeof(row->reason), "%s", reason);
+}
+
+/* ---- the notes that jobs leave beside their segments: foreign bytes to rows --------- */
+
+static const char *text_of(const cJSON *note, const char *key, size_t max)
+{
+    const char *text =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(note, key));
+
+    return text != NULL && strlen(text) < max ? text : "";
+}
+
+static bool is_id(const char *text)
+{
+    return strncmp(text, "w-", 2) == 0 && strlen(text) == 10 &&
+           strspn(text + 2, "0123456789abcdef") == 8;
+}
+
+/* The numbers of a note; what else stands there is nothing that we asked for. */
+static cJSON *numbers_of(const cJSON *note)
+{
+    static const char *const keys[] = {"steps",    "asked_steps", "first_step",
+                                       "bytes",    "seconds",     "validation_batches",
+                                       "start_ms", "stop_ms",     "export_ms"};
+    cJSON *numbers = cJSON_CreateObject();
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const cJSON *item = cJSON_GetObjectItemCaseSensitive(note, keys[i]);
+
+        if (cJSON_IsNumber(item) && isfinite(item->valuedouble))
+            json_number(numbers, keys[i], item->valuedouble);
+    }
+    return numbers;
+}
+
+static void take_note(struct windows *windows, const cJSON *note,
+                      const struct status_session *session,
+                      const struct status_process *process)
+{
+    const char *id = text_of(note, "id", 16), *state = text_of(note, "state", 16);
+    struct row *row;
+
+    if (!is_id(id))
+        return;
+    row = window_find(windows, id, process->segment_path);
+    if (row == NULL)
+        row = window_add(windows, id, session, process);
+    if (row->state == DONE)
+        return;
+    for (int i = RUNNING; i <= FAILED; i++)
+        if (strcmp(state, states[i]) == 0)
+            row->state = (enum window_state)i;
+    (void)snprintf(row->reason, sizeof(row->reason), "%s",
+                   text_of(note, "reason", sizeof(row->reason)));
+    (void)snprintf(row->path, sizeof(row->path), "%s",
+                   text_of(note, "path", sizeof(row->path)));
+    (void)snprintf(row->ended_by, sizeof(row->ended_by), "%s",
+                   text_of(note, "ended_by", sizeof(row->ended_by)));
+    cJSON_Delete(row->numbers);
+    row->numbers = numbers_of(note);
+    /* Those of jobs that ended before us are listed; to open them all takes long. */
+    if (!windows->looked && process->state != PROCESS_RUNNING)
+        row->trace_state = OPENED;
+}
+
+static cJSON *read_note(const char *segment, char *bytes)
+{
+    char path[PATH_BYTES];
+    struct stat status;
+    ssize_t size = -1;
+
+    if (!control_sibling(segment, ".win", path, sizeof(path)))
+        return NULL;
+    int file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (file < 0)
+        return NULL;
+    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode))
+        size = read(file, bytes, NOTE_BYTES);
+    close(file);
+    return size > 0 && size < (ssize_t)NOTE_BYTES
+               ? cJSON_ParseWithLength(bytes, (size_t)size)
+               : NULL;
+}
+
+/* Takes what the session's processes left. `bytes`: NOTE_BYTES of scratch. */
+static void read_notes(struct windows *windows, const struct status_session *session,
+                       char *bytes)
+{
+    for (uint32_t i = 0; i < session->process_count; i++) {
+        const struct status_process *process = &session->processes[i];
+        const cJSON *note;
+        cJSON *document;
+        uint32_t taken = 0;
+
+        if (process->segment_path == NULL ||
+            strlen(process->segment_path) >= PATH_BYTES)
+            continue;
+        document = read_note(process->segment_path, bytes);
+        if (document == NULL)
+            continue;
+        pthread_mutex_lock(&windows->lock);
+        cJSON_ArrayForEach(note, cJSON_GetObjectItemCaseSensitive(document, "windows"))
+        {
+            if (taken++ < 16)
+                take_note(windows, note, session, process);
+        }
+        pthread_mutex_unlock(&windows->lock);
+        cJSON_Delete(document);
+    }
+}
+
+/* ---- the traces of windows, opened as sessions -------------------------------------- */
+
+/* A regular file of the segment's owner, and no link; else -errno. */
+static int open_trace(const struct row *row)
+{
+    struct stat segment, trace;
+    int file;
+
+    if (row->path[0] != '/' || lstat(row->segment, &segment) != 0)
+        return -ENOENT;
+    file = open(row->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file < 0)
+        return -errno;
+    if (fstat(file, &trace) == 0 && S_ISREG(trace.st_mode) &&
+        trace.st_uid == segment.st_uid)
+        return file;
+    close(file);
+    return -EPERM;
+}
+
+/* Without the lock: it may take long. Says in the row's copy what became of it. */
+static void load_trace(struct windows *windows, struct row *row)
+{
+    const char *name = strrchr(row->path, '/');
+    struct trace_file added = {.is_window = true};
+    int file = open_trace(row), error;
+
+    if (file < 0) {
+        (void)snprintf(row->reason, sizeof(row->reason),
+                       "this server cannot open the file: %s", strerror(-file));
+        return;
+    }
+    error = trace_files_add(windows->files, name + 1, file, NULL, &added);
+    if (error == 0) {
+        (void)snprintf(row->trace, sizeof(row->trace), "%s", added.session);
+        return;
+    }
+    close(file);
+    (void)snprintf(row->reason, sizeof(row->reason), "the trace cannot be read: %.200s",
+                   *added.result.error != '\0' ? added.result.error : strerror(-error));
+}
+
+/* A copy of the oldest row whose trace is to be opened; false when there is none. */
+static bool next_trace(struct windows *windows, struct row *copy)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&windows->lock);
+    for (uint32_t i = 0; i < windows->count && !found; i++) {
+        struct row *row = &windows->rows[i];
+
+        found = row->state == DONE && row->trace_state == UNOPENED;
+        if (!found)
+            continue;
+        row->trace_state = OPENING;
+        *copy = *row;
+    }
+    pthread_mutex_unlock(&windows->lock);
+    return found;
+}
+
+/* Opens the traces of windows that are done, oldest first. */
+static void open_traces(struct windows *windows)
+{
+    struct row copy;
+
+    while (next_trace(windows, &copy)) {
+        struct row *row;
+
+        load_trace(windows, &copy);
+        pthread_mutex_lock(&windows->lock);
+        row = window_find(windows, copy.id, copy.segment);
+        if (row != NULL) {
+            memcpy(row->reason, copy.reason, sizeof(row->reason));
+            memcpy(row->trace, copy.trace, sizeof(row->trace));
+            row->trace_state = OPENED;
+        }
+        pthread_mutex_unlock(&windows->lock);
+    }
 }
 
 /* ---- what no note says ----------------------------------------------------------------- */
@@ -131,19 +334,18 @@ void windows_look(struct windows *windows)
     if (bytes != NULL && status_query(windows->store, &everybody, &status) == 0) {
         for (uint32_t i = 0; i < status.session_count; i++)
             if (!status.sessions[i].from_file)
-                windows_read_notes(windows, &status.sessions[i], bytes);
+                read_notes(windows, &status.sessions[i], bytes);
         judge_all(windows, &status);
         answer_free(&status.head);
     }
     free(bytes);
-    windows_open_traces(windows);
+    open_traces(windows);
 }
 
 /* ---- listing ----------------------------------------------------------------------------- */
 
 static cJSON *row_json(const struct row *row)
 {
-    static const char *const states[] = {"asked", "running", "done", "failed"};
     cJSON *document = row->numbers != NULL ? cJSON_Duplicate(row->numbers, true)
                                            : cJSON_CreateObject();
 
@@ -152,10 +354,10 @@ static cJSON *row_json(const struct row *row)
     json_integer(document, "rank", row->rank < 0 ? NOT_KNOWN : row->rank);
     json_count(document, "pid", row->pid);
     json_text(document, "state", states[row->state]);
-    json_text(document, "reason", *row->reason != '\0' ? row->reason : NULL);
-    json_text(document, "path", *row->path != '\0' ? row->path : NULL);
-    json_text(document, "trace", *row->trace != '\0' ? row->trace : NULL);
-    json_text(document, "ended_by", *row->ended_by != '\0' ? row->ended_by : NULL);
+    json_filled(document, "reason", row->reason);
+    json_filled(document, "path", row->path);
+    json_filled(document, "trace", row->trace);
+    json_filled(document, "ended_by", row->ended_by);
     /* The file may still be on its way to a session. */
     cJSON_AddBoolToObject(document, "settled",
                           row->state == FAILED ||
