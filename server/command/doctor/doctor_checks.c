@@ -9,8 +9,7 @@
 
 #include "command/doctor/doctor.h"
 #include "command/live/holder.h"
-#include "command/live/launch.h"
-#include "command/live/limits.h"
+#include "ingest/group.h"
 #include "ingest/nvml/nvml.h"
 #include "wire/clock.h"
 #include "wire/segment.h"
@@ -139,14 +138,19 @@ static void look_clock(const struct doctor *doctor, struct diagnosis *diagnosis)
 
 static void look_limits(const struct doctor *doctor, struct diagnosis *diagnosis)
 {
-    uint64_t bytes = limits_memory_bytes();
+    struct group_memory memory;
+    struct group group;
+    char text[4096];
 
     (void)doctor;
-    if (bytes == 0)
+    group_open(&group, GROUP_ROOT,
+               group_slurp("/proc/self/cgroup", text, sizeof(text)));
+    group_read_memory(&group, &memory);
+    if (memory.limit_bytes == 0)
         doctor_say(diagnosis, DOCTOR_OK, "", "no memory limit of a container is known");
     else
         doctor_say(diagnosis, DOCTOR_OK, "", "the container's memory limit is %.1f GiB",
-                   (double)bytes / (1024 * MIB));
+                   (double)memory.limit_bytes / (1024 * MIB));
 }
 
 static void look_python(const struct doctor *doctor, struct diagnosis *diagnosis)
@@ -202,10 +206,11 @@ static void look_ops(const struct doctor *doctor, struct diagnosis *diagnosis)
         return;
     if (strcmp(doctor->machine, "x86_64") != 0 &&
         strcmp(doctor->machine, "aarch64") != 0)
-        doctor_say(diagnosis, DOCTOR_LIMITED, "",
-                   "the observer of PyTorch is used on x86_64 and aarch64 alone; this is "
-                   "%s",
-                   doctor->machine);
+        doctor_say(
+            diagnosis, DOCTOR_LIMITED, "",
+            "the observer of PyTorch is used on x86_64 and aarch64 alone; this is "
+            "%s",
+            doctor->machine);
     else
         doctor_say(diagnosis, DOCTOR_OK, "", "observer of PyTorch %s",
                    doctor->torch_version);

@@ -1,28 +1,32 @@
 #include "command/live/contract.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "command/command.h"
-#include "command/live/limits.h"
 #include "command/segments/segment_file.h"
+#include "ingest/group.h"
 #include "serve.h"
 #include "wire/clock.h"
 #include "wire/end_note.h"
+#include "wire/run_note.h"
+#include "wire/text.h"
+
+#define NOTE_PATH_BYTES (PLACE_BYTES + WIRE_TEXT + 8)
 
 static bool is_script(const char *word)
 {
-    size_t length = strlen(word);
-
-    return length > 3 && word[0] != '-' &&
-           (strcmp(word + length - 3, ".py") == 0 ||
-            strcmp(word + length - 3, ".sh") == 0);
+    return word[0] != '-' && strlen(word) > 3 &&
+           (text_ends(word, ".py") || text_ends(word, ".sh"));
 }
 
 /* The script if there is one, the module after -m, else the program. */
@@ -58,25 +62,42 @@ static void copy_name(char *text, size_t size, const char *name)
     text[i] = '\0';
 }
 
+/* Processes of our memory cgroup that the OOM killer ended since it was made; 0 also when
+ * unknown. */
+static uint32_t oom_kills(void)
+{
+    char text[4096], path[320];
+    struct group group;
+
+    group_open(&group, GROUP_ROOT,
+               group_slurp("/proc/self/cgroup", text, sizeof(text)));
+    snprintf(path, sizeof(path), "%s/%s", group.memory,
+             group.version1 ? "memory.oom_control" : "memory.events");
+    uint64_t kills = group_value(group_slurp(path, text, sizeof(text)), "oom_kill", 0);
+
+    return kills > UINT32_MAX ? UINT32_MAX : (uint32_t)kills;
+}
+
 void contract_open(struct contract *contract, const struct options *options,
                    const char *name, char *const *argv)
 {
-    unsigned char random[8];
+    static const mode_t modes[] = {[SERVE_SHARE_OWNER] = 0600,
+                                   [SERVE_SHARE_GROUP] = 0640,
+                                   [SERVE_SHARE_ALL] = 0644};
+    uint64_t id;
 
     memset(contract, 0, sizeof(*contract));
     contract->zero_ns = clock_ns(CLOCK_MONOTONIC);
-    if (getrandom(random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random)) {
-        uint64_t seed = contract->zero_ns ^ (uint64_t)getpid() << 40;
-
-        memcpy(random, &seed, sizeof(random));
-    }
-    for (size_t i = 0; i < sizeof(random); i++)
-        snprintf(contract->session + 2 * i, 3, "%02x", random[i]);
+    if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != (ssize_t)sizeof(id))
+        id = contract->zero_ns ^ (uint64_t)getpid() << 40;
+    snprintf(contract->session, sizeof(contract->session), "%016" PRIx64, id);
     copy_name(contract->run_name, sizeof(contract->run_name),
               name ? name : name_of(argv));
     if (!place_directory(options, contract->directory))
         contract->directory[0] = '\0';
-    contract->oom_kills = limits_oom_kills();
+    contract->note_mode = modes[options_number(options, OPTION_SHARE)];
+    contract->note_lock = -1;
+    contract->oom_kills = oom_kills();
 }
 
 static void export(const char *name, const char *value, bool overwrite)
@@ -173,6 +194,64 @@ void contract_export(const struct contract *contract, const struct options *opti
     export_python();
 }
 
+static void note_path(const struct contract *contract, const char *suffix,
+                      char path[NOTE_PATH_BYTES])
+{
+    snprintf(path, NOTE_PATH_BYTES, "%s/%s%s", contract->directory, contract->session,
+             suffix);
+}
+
+/* Writes a note next to the segments; it has its lock before it has its name. Returns the
+ * descriptor that holds the lock, -1 none. */
+static int write_note(const struct contract *contract, const char *suffix,
+                      const char *text, size_t length)
+{
+    char path[NOTE_PATH_BYTES], made[NOTE_PATH_BYTES + 8];
+
+    note_path(contract, suffix, path);
+    snprintf(made, sizeof(made), "%s.new", path);
+    int fd = open(made, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return -1;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fchmod(fd, contract->note_mode) == 0 &&
+        write(fd, text, length) == (ssize_t)length && rename(made, path) == 0)
+        return fd;
+    unlink(made);
+    close(fd);
+    return -1;
+}
+
+/* A run that was killed could not remove its own note, nor finish what it was making. */
+static void remove_stale_notes(const char *directory)
+{
+    DIR *folder = opendir(directory);
+    struct dirent *entry;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        if ((segment_file_is(entry->d_name, ".run") ||
+             segment_file_is(entry->d_name, ".run.new")) &&
+            segment_note_is_abandoned(dirfd(folder), entry->d_name))
+            (void)unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
+void contract_announce(struct contract *contract, char *const *argv, pid_t pid)
+{
+    struct run_note note = {.pid = (uint32_t)pid,
+                            .realtime_ns = clock_ns(CLOCK_REALTIME)};
+    char text[RUN_NOTE_BYTES_MAX];
+
+    if (contract->directory[0] == '\0')
+        return;
+    run_note_command(&note, argv);
+    remove_stale_notes(contract->directory);
+    contract->note_lock =
+        write_note(contract, ".run", text, run_note_format(&note, text, sizeof(text)));
+}
+
 /* Did any process of the session record? A note without segments would lie around. */
 static bool was_recorded(const struct contract *contract)
 {
@@ -181,53 +260,37 @@ static bool was_recorded(const struct contract *contract)
     bool found = false;
 
     for (int i = 0; i < count && !found; i++)
-        found = strncmp(entries[i].session, contract->session,
-                        strlen(contract->session)) == 0;
+        found = text_starts(entries[i].session, contract->session);
     free(entries);
     return found;
 }
 
-mode_t contract_note_mode(int share)
-{
-    return share == SERVE_SHARE_ALL ? 0644 : share == SERVE_SHARE_GROUP ? 0640 : 0600;
-}
-
-static int write_note(const char *path, const char *text, size_t length, mode_t mode)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    ssize_t written;
-
-    if (fd < 0)
-        return -errno;
-    written = fchmod(fd, mode) == 0 ? write(fd, text, length) : -1;
-    close(fd);
-    return written == (ssize_t)length ? 0 : -ENOSPC;
-}
-
 bool contract_close(const struct contract *contract, pid_t pid,
-                    const struct child_end *end, int share)
+                    const struct child_end *end)
 {
-    char path[PLACE_BYTES + WIRE_TEXT + 8], made[sizeof(path) + 8];
-    char text[END_NOTE_BYTES_MAX];
-    uint32_t oom_kills = limits_oom_kills();
+    char path[NOTE_PATH_BYTES], text[END_NOTE_BYTES_MAX];
+    uint32_t kills = oom_kills();
     struct end_note note = {
         .exit_code = (uint32_t)end->code,
         .signal = (uint32_t)end->signal,
-        .oom_kills =
-            oom_kills > contract->oom_kills ? oom_kills - contract->oom_kills : 0,
+        .oom_kills = kills > contract->oom_kills ? kills - contract->oom_kills : 0,
         .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
         .realtime_ns = clock_ns(CLOCK_REALTIME),
         .pid = pid > 0 ? (uint32_t)pid : 0,
         .asked_signal = (uint32_t)end->asked,
     };
-    size_t length = end_note_format(&note, text, sizeof(text));
 
+    if (contract->note_lock >= 0) {
+        note_path(contract, ".run", path);
+        unlink(path);
+        close(contract->note_lock);
+    }
     if (contract->directory[0] == '\0' || !was_recorded(contract))
         return false;
-    snprintf(path, sizeof(path), "%s/%s.end", contract->directory, contract->session);
-    snprintf(made, sizeof(made), "%s.new", path);
-    if (write_note(made, text, length, contract_note_mode(share)) != 0 ||
-        rename(made, path) != 0)
-        unlink(made);
+    int fd =
+        write_note(contract, ".end", text, end_note_format(&note, text, sizeof(text)));
+
+    if (fd >= 0)
+        close(fd);
     return true;
 }

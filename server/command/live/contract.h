@@ -29,6 +29,8 @@ struct contract {
     uint16_t port; /* of the page, 0 none: set by whoever started its server */
     uint64_t zero_ns;
     uint32_t oom_kills; /* counted in our cgroup before the command started */
+    mode_t note_mode;   /* of a note: whom the setting `share` lets read the segments */
+    int note_lock;      /* held while the command runs; -1 none */
 };
 
 /* Makes up the session of `argv`; `name` NULL: the name of its script. */
@@ -40,13 +42,14 @@ void contract_open(struct contract *contract, const struct options *options,
 void contract_export(const struct contract *contract, const struct options *options,
                      char *const *argv);
 
-/* Writes <session>.end (wire/end_note.h): how the command, which ran as `pid`, ended, for
- * whom the setting `share` lets read. Best effort: the folder may be gone or full. False, and
- * no note, where nothing of the command was recorded. */
-bool contract_close(const struct contract *contract, pid_t pid,
-                    const struct child_end *end, int share);
+/* Writes <session>.run (wire/run_note.h), the note of `argv`, which runs as `pid`, and
+ * removes those of runs that were killed. Best effort: without a folder there is none. */
+void contract_announce(struct contract *contract, char *const *argv, pid_t pid);
 
-/* Who may read a note beside the segments: those whom the setting `share` lets read them. */
-mode_t contract_note_mode(int share);
+/* Removes that note and writes <session>.end (wire/end_note.h): how the command, which ran as
+ * `pid`, ended. Best effort: the folder may be gone or full. False, and no note, where nothing
+ * of the command was recorded. */
+bool contract_close(const struct contract *contract, pid_t pid,
+                    const struct child_end *end);
 
 #endif

@@ -1,6 +1,5 @@
-/* trainglass run: a server beside the command, the command as a child. */
-#include "command/live/run.h"
-
+/* trainglass run: a server beside the command, the command as a child; and trainglass demo:
+ * examples/train_mlp.c under `run`. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "command/command.h"
 #include "command/gate.h"
-#include "command/live/announce.h"
 #include "command/live/child.h"
 #include "command/live/contract.h"
 #include "command/live/launch.h"
@@ -68,38 +67,38 @@ static void print_cost(const struct contract *contract)
         cost.measured_pct, fmax(cost.low_pct, 0), cost.high_pct, cost.budget_pct);
 }
 
-int run_command(const struct run_request *request)
+/* Runs argv as `name` (NULL: the script's), with a server unless `record_only`; returns its
+ * exit code, or what the gate makes of it. */
+static int run_job(const struct options *options, const char *name, bool record_only,
+                   const struct gate *gate, char **argv)
 {
-    const struct options *options = request->options;
     struct contract contract;
     struct launched launched = {.runs_lock = -1};
-    struct child_end end;
-    int code = child_check(request->argv[0]);
+    int code = child_check(argv[0]);
 
     if (code != 0)
         return code;
     child_block_signals();
-    contract_open(&contract, options, request->name, request->argv);
-    if (request->server) {
+    contract_open(&contract, options, name, argv);
+    if (!record_only) {
         launch_server(&launched, options, contract.directory);
         print_address(&launched, options);
         contract.port = launched.port;
-        if (!launched
-                 .joined) /* else it is another server's, with a folder of its own */
+        /* else it is another server's, with a folder of its own */
+        if (!launched.joined)
             place_warn_of_state(options);
     }
     bool unusable = place_warn_of_directory(contract.directory);
 
     unsetenv("TRAINGLASS_TOKEN"); /* the page's, not the job's */
-    contract_export(&contract, options, request->argv);
-    int share = (int)options_number(options, OPTION_SHARE);
-    pid_t child = child_start(request->argv);
-    int announced =
-        child < 0 ? -1 : announce_command(&contract, request->argv, child, share);
+    contract_export(&contract, options, argv);
+    pid_t child = child_start(argv);
 
-    end = child_wait(child);
-    announce_end(&contract, announced);
-    if (!contract_close(&contract, child, &end, share) && child > 0 && !unusable)
+    if (child > 0)
+        contract_announce(&contract, argv, child);
+    struct child_end end = child_wait(child);
+
+    if (!contract_close(&contract, child, &end) && child > 0 && !unusable)
         command_complain("nothing was recorded of %s: " RUN_NOTE_UNSEEN
                          "; " RUN_NOTE_REMEDY,
                          contract.run_name);
@@ -113,26 +112,51 @@ int run_command(const struct run_request *request)
         .code = end.code,
     };
 
-    return gate_close(request->gate, &run);
+    return gate_close(gate, &run);
 }
-
-enum flag { FLAG_NAME, FLAG_NO_SERVER };
 
 int command_run(const struct invocation *invocation)
 {
+    enum { FLAG_NAME, FLAG_NO_SERVER };
+    bool record_only = invocation->flags[FLAG_NO_SERVER] != NULL;
     struct gate gate;
-    const struct run_request request = {.options = &invocation->options,
-                                        .name = invocation->flags[FLAG_NAME],
-                                        .server = !invocation->flags[FLAG_NO_SERVER],
-                                        .gate = &gate,
-                                        .argv = invocation->argv};
 
     if (!gate_open(&gate, invocation))
         return EXIT_USAGE;
-    if (gate_is_asked(&gate) && !request.server) {
+    if (gate_is_asked(&gate) && record_only) {
         command_complain("run: --fail-on and --report ask the server that --no-server "
                          "leaves out");
         return EXIT_USAGE;
     }
-    return run_command(&request);
+    return run_job(&invocation->options, invocation->flags[FLAG_NAME], record_only,
+                   &gate, invocation->argv);
+}
+
+int command_demo(const struct invocation *invocation)
+{
+    static const struct gate none;
+    char program[PLACE_BYTES], **argv;
+    int code;
+
+    if (invocation->argc > 0 && invocation->argv[0][0] != '-') {
+        /* train_mlp takes flags alone: somebody forgot what says that it is a command. */
+        command_complain("demo: '%.60s' is no flag; your own command stands behind --: "
+                         "`trainglass run -- %.60s ...`, `./run.sh -- %.60s ...`",
+                         invocation->argv[0], invocation->argv[0], invocation->argv[0]);
+        return EXIT_USAGE;
+    }
+    if (!place_example(program)) {
+        command_complain("the demo's program train_mlp is not beside this one");
+        return EXIT_CANNOT_START;
+    }
+    argv = calloc((size_t)invocation->argc + 2, sizeof(*argv));
+    if (argv == NULL)
+        return EXIT_CANNOT_START;
+    argv[0] = program;
+    for (int i = 0; i < invocation->argc; i++)
+        argv[i + 1] = invocation->argv[i];
+    code = run_job(&invocation->options, "demo", invocation->flags[0] != NULL, &none,
+                   argv);
+    free(argv);
+    return code;
 }

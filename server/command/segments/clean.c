@@ -3,10 +3,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,40 +48,26 @@ static const struct segment_entry *segment_of(const struct cleaning *cleaning,
     return NULL;
 }
 
-/* The note of a run that was killed, or the lock of the runs at a port that all ended:
- * nobody holds it. */
-static bool is_abandoned(const char *directory, const char *name)
-{
-    char path[PLACE_BYTES];
-
-    snprintf(path, sizeof(path), "%.700s/%.255s", directory, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    bool abandoned = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
-
-    if (fd >= 0)
-        close(fd);
-    return abandoned;
-}
-
 /* Is the segment there that `name` belongs to? One that was not when they were listed is of
  * a job that has just begun. */
-static bool is_there(const char *directory, const char *name)
+static bool is_there(int folder, const char *name)
 {
-    char path[PLACE_BYTES];
+    char segment[NAME_MAX + 8];
 
-    snprintf(path, sizeof(path), "%.700s/%.*s.seg", directory,
-             (int)strcspn(name, "."), name);
-    return access(path, F_OK) == 0;
+    snprintf(segment, sizeof(segment), "%.*s.seg", (int)strcspn(name, "."), name);
+    return faccessat(folder, segment, F_OK, 0) == 0;
 }
 
-static bool is_left_behind(const struct cleaning *cleaning, const char *name)
+static bool is_left_behind(const struct cleaning *cleaning, int folder,
+                           const char *name)
 {
     const struct segment_entry *segment;
     char session[WIRE_TEXT];
 
     if (segment_file_is(name, ".run") || segment_file_is(name, ".run.new") ||
-        (segment_file_is(name, ".lock") && strncmp(name, "port-", strlen("port-")) == 0))
-        return is_abandoned(cleaning->directory, name);
+        (segment_file_is(name, ".lock") &&
+         strncmp(name, "port-", strlen("port-")) == 0))
+        return segment_note_is_abandoned(folder, name); /* nobody holds it */
     if (segment_file_is(name, ".end") || segment_file_is(name, ".end.new")) {
         size_t tail = strlen(segment_file_is(name, ".end") ? ".end" : ".end.new");
 
@@ -94,7 +80,7 @@ static bool is_left_behind(const struct cleaning *cleaning, const char *name)
         return false;
     segment = segment_of(cleaning, name);
     if (segment == NULL)
-        return !is_there(cleaning->directory, name);
+        return !is_there(folder, name);
     return !segment->alive &&
            (segment->session[0] == '\0' || !is_alive(cleaning, segment->session));
 }
@@ -120,7 +106,7 @@ static void clean_folder(struct cleaning *cleaning, DIR *folder)
 
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of our own */
     while ((found = readdir(folder)) != NULL)
-        if (is_left_behind(cleaning, found->d_name))
+        if (is_left_behind(cleaning, dirfd(folder), found->d_name))
             remove_file(cleaning, dirfd(folder), found->d_name);
 }
 

@@ -22,6 +22,16 @@ bool segment_file_is(const char *name, const char *suffix)
     return length > end && strcmp(name + length - end, suffix) == 0;
 }
 
+bool segment_note_is_abandoned(int folder, const char *name)
+{
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool abandoned = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return abandoned;
+}
+
 /* Foreign bytes to a text that can be printed and be part of a file name. */
 static void copy_text(char *text, const char *foreign)
 {

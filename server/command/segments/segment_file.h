@@ -20,7 +20,8 @@ struct segment_entry {
     uint64_t zero_realtime_ns;
     uint64_t bytes;
     bool alive; /* its process holds the lock */
-    bool ended; /* its exit handlers ran, or the note of `run` says that it exited or was
+    bool
+        ended; /* its exit handlers ran, or the note of `run` says that it exited or was
                    asked to end; neither alive nor ended has crashed */
 };
 
@@ -41,5 +42,8 @@ void segment_file_close(struct segment_file *file);
 
 /* "<prefix>.<suffix>" of a file name: does it end so? */
 bool segment_file_is(const char *name, const char *suffix);
+
+/* A note or lock of a run: does nobody hold it any more? */
+bool segment_note_is_abandoned(int folder, const char *name);
 
 #endif
