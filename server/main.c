@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     invocation.command = word ? find_command(word) : NULL;
     if (invocation.command == NULL)
         return usage(word);
-    error = arguments_parse(&invocation, argc - 2, argv + 2,
+    error = arguments_parse(&invocation, argc - 1, argv + 1,
                             place_config(config) ? config : NULL, environ);
     if (error == 1) {
         arguments_help_command(invocation.command);

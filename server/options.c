@@ -119,6 +119,17 @@ const struct option_key *option_key(int id)
     return id < OPTION_FINDING ? &option_keys[id] : &rule_keys[id - OPTION_FINDING].key;
 }
 
+const char *option_flag(int id)
+{
+    static char flags[OPTIONS][56];
+    char *flag = flags[id];
+
+    snprintf(flag, sizeof(flags[id]), "--%s", option_key(id)->name);
+    for (char *c = flag; *c != '\0'; c++)
+        *c = *c == '_' ? '-' : *c;
+    return flag;
+}
+
 void options_findings(const struct options *options, struct findings_settings *settings)
 {
     findings_settings_init(settings);

@@ -85,6 +85,7 @@ struct options {
 /* The settings that there are: those above, and one per rule. */
 int options_count(void);
 const struct option_key *option_key(int id); /* 0 <= id < options_count() */
+const char *option_flag(int id);             /* "--base-path" */
 
 /* The thresholds of the findings. */
 void options_findings(const struct options *options,

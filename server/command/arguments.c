@@ -1,6 +1,7 @@
 #include "command/arguments.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,13 +16,25 @@ struct pending {
 
 struct parsing {
     struct invocation *invocation;
-    char **argv;
-    int argc, pos;
     const char *config;
     struct pending settings[64];
     int setting_count;
     bool help;
 };
+
+/* What getopt_long_only() returns, besides '?' and ':'. */
+enum code {
+    CODE_END = -1,    /* no more words, or "--" */
+    CODE_UNKNOWN = 0, /* a flag that the command does not take */
+    CODE_ARGUMENT = 1,
+    CODE_HELP = 256,
+    CODE_JSON,
+    CODE_CONFIG,
+    CODE_FLAG,                                /* the first of the command's own */
+    CODE_SETTING = CODE_FLAG + COMMAND_FLAGS, /* the first of the settings */
+};
+
+#define ROWS (5 + COMMAND_FLAGS + 2 * OPTIONS)
 
 static int refuse(struct parsing *parsing, const char *word, const char *why)
 {
@@ -33,42 +46,63 @@ static int refuse(struct parsing *parsing, const char *word, const char *why)
     return -EINVAL;
 }
 
-/* Does `word` name `flag`, alone or as flag=value? */
-static bool names(const char *word, const char *flag)
+/* The flags of a command: -o is a long one as well, a setting has two spellings. */
+static void list_flags(const struct command *command, struct option rows[ROWS])
 {
-    size_t length = strlen(flag);
+    const struct command_flag *flag = command->flags;
 
-    return strncmp(word, flag, length) == 0 &&
-           (word[length] == '\0' || word[length] == '=');
+    *rows++ = (struct option){"help", no_argument, NULL, CODE_HELP};
+    *rows++ = (struct option){"h", no_argument, NULL, CODE_HELP};
+    *rows++ = (struct option){"json", no_argument, NULL, CODE_JSON};
+    *rows++ = (struct option){"config", required_argument, NULL, CODE_CONFIG};
+    for (int i = 0; i < COMMAND_FLAGS && flag[i].name != NULL; i++)
+        *rows++ = (struct option){flag[i].name + strspn(flag[i].name, "-"),
+                                  flag[i].argument ? required_argument : no_argument,
+                                  NULL, CODE_FLAG + i};
+    for (int id = 0; id < options_count(); id++) {
+        if (!(command->settings >> (id < OPTION_FINDING ? id : OPTION_FINDING) & 1))
+            continue;
+        *rows++ = (struct option){option_flag(id) + 2, required_argument, NULL,
+                                  CODE_SETTING + id};
+        *rows++ = (struct option){option_key(id)->name, required_argument, NULL,
+                                  CODE_SETTING + id};
+    }
+    *rows = (struct option){0};
 }
 
-/* The value after '=' or in the next word; NULL when there is none. */
-static const char *take_value(struct parsing *parsing)
+/* The code of the next word; getopt's abbreviations are unknown flags here. */
+static int next_code(int argc, char **argv, const struct option *rows, bool *refused)
 {
-    const char *equals = strchr(parsing->argv[parsing->pos], '=');
+    const char *word = argv[optind == 0 ? 1 : optind];
+    int code = getopt_long_only(argc, argv, "-:", rows, NULL);
 
-    if (equals != NULL)
-        return equals + 1;
-    return parsing->pos + 1 < parsing->argc ? parsing->argv[++parsing->pos] : NULL;
+    *refused = code == '?' || code == ':';
+    code = *refused ? optopt : code;
+    if (code == CODE_END || code == CODE_ARGUMENT)
+        return code;
+    for (; rows->name != NULL; rows++) {
+        size_t length = strlen(rows->name), dashes = length > 1 ? 2 : 1;
+
+        if (rows->val == code && strcspn(word, "=") == dashes + length)
+            return code;
+    }
+    return CODE_UNKNOWN;
 }
 
-static int take_setting(struct parsing *parsing, const char *word)
+/* A flag without its value, with one that it does not take, or unknown. */
+static int refuse_flag(struct parsing *parsing, int code, const char *word)
 {
-    int id = options_find(word, strcspn(word, "="));
-    const char *value;
+    const struct command_flag *flags = parsing->invocation->command->flags;
 
-    int bit = id < OPTION_FINDING ? id : OPTION_FINDING;
-
-    if (id < 0 || !(parsing->invocation->command->settings >> bit & 1))
+    if (code < CODE_CONFIG)
         return refuse(parsing, word, "is not known here");
-    value = take_value(parsing);
-    if (value == NULL)
+    if (code == CODE_CONFIG)
+        return refuse(parsing, word, "wants a file");
+    if (code >= CODE_SETTING)
         return refuse(parsing, word, "wants a value");
-    if (parsing->setting_count ==
-        (int)(sizeof(parsing->settings) / sizeof(parsing->settings[0])))
-        return refuse(parsing, word, "is one flag too many");
-    parsing->settings[parsing->setting_count++] = (struct pending){id, value, word};
-    return 0;
+    if (flags[code - CODE_FLAG].argument == NULL)
+        return refuse(parsing, word, "takes no value");
+    return refuse(parsing, flags[code - CODE_FLAG].name, "wants a value");
 }
 
 /* One value, or several where the flag repeats: none takes the place of another. */
@@ -78,8 +112,6 @@ static int keep_flag(struct parsing *parsing, int flag, const char *value)
     const struct command_flag *row = &invocation->command->flags[flag];
     const char *before = invocation->flags[flag];
 
-    if (value == NULL)
-        return refuse(parsing, row->name, "wants a value");
     if (before != NULL && !row->repeats && strcmp(before, value) != 0) {
         snprintf(invocation->options.error, sizeof(invocation->options.error),
                  "%s: %s '%.80s' and %s '%.80s': which of the two?",
@@ -96,63 +128,52 @@ static int keep_flag(struct parsing *parsing, int flag, const char *value)
     return 0;
 }
 
-int command_values(const struct invocation *invocation, const char *name,
-                   const char *values[COMMAND_REPEATS])
+static int take_flag(struct parsing *parsing, int code, const char *word)
 {
-    const struct command_flag *flags = invocation->command->flags;
-    int count = 0;
-
-    for (int i = 0; i < invocation->repeated_count; i++)
-        if (strcmp(flags[invocation->repeated[i].flag].name, name) == 0)
-            values[count++] = invocation->repeated[i].value;
-    return count;
-}
-
-static int take_flag(struct parsing *parsing, const char *word)
-{
-    struct invocation *invocation = parsing->invocation;
-    const struct command_flag *flags = invocation->command->flags;
-
-    if (names(word, "--config"))
-        return (parsing->config = take_value(parsing)) != NULL
-                   ? 0
-                   : refuse(parsing, word, "wants a file");
-    for (int i = 0; i < COMMAND_FLAGS && flags[i].name != NULL; i++) {
-        if (!names(word, flags[i].name))
-            continue;
-        if (flags[i].argument == NULL && strchr(word, '=') != NULL)
-            return refuse(parsing, word, "takes no value");
-        return keep_flag(parsing, i, flags[i].argument ? take_value(parsing) : "");
-    }
-    return take_setting(parsing, word);
+    if (code == CODE_HELP)
+        parsing->help = true;
+    else if (code == CODE_JSON)
+        parsing->invocation->json = true;
+    else if (code == CODE_CONFIG)
+        parsing->config = optarg;
+    else if (code < CODE_SETTING)
+        return keep_flag(parsing, code - CODE_FLAG, optarg != NULL ? optarg : "");
+    else if (parsing->setting_count <
+             (int)(sizeof(parsing->settings) / sizeof(parsing->settings[0])))
+        parsing->settings[parsing->setting_count++] =
+            (struct pending){code - CODE_SETTING, optarg, word};
+    else
+        return refuse(parsing, word, "is one flag too many");
+    return 0;
 }
 
 /* Words to flags and arguments; arguments are moved to the front of argv. */
-static int take_words(struct parsing *parsing)
+static int take_words(struct parsing *parsing, int argc, char **argv)
 {
     struct invocation *invocation = parsing->invocation;
-    bool flags = true;
+    int stop = invocation->command->stops_at_argument, code = CODE_UNKNOWN, error;
+    struct option rows[ROWS];
 
-    for (parsing->pos = 0; parsing->pos < parsing->argc; parsing->pos++) {
-        char *word = parsing->argv[parsing->pos];
-        int error = 0;
+    list_flags(invocation->command, rows);
+    opterr = optind = 0; /* glibc begins anew, at argv[1] */
+    while (invocation->argc < stop || stop == 0) {
+        char *word = argv[optind == 0 ? 1 : optind];
+        bool refused;
 
-        if (flags && strcmp(word, "--") == 0)
-            flags = false;
-        else if (flags && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0))
-            parsing->help = true;
-        else if (flags && strcmp(word, "--json") == 0)
-            invocation->json = true;
-        else if (flags && word[0] == '-' && word[1] != '\0')
-            error = take_flag(parsing, word);
-        else {
+        code = next_code(argc, argv, rows, &refused);
+        if (code == CODE_END)
+            break;
+        if (code == CODE_ARGUMENT) {
             invocation->argv[invocation->argc++] = word;
-            if (invocation->argc == invocation->command->stops_at_argument)
-                flags = false;
+            continue;
         }
+        error = refused || code == CODE_UNKNOWN ? refuse_flag(parsing, code, word)
+                                                : take_flag(parsing, code, word);
         if (error != 0)
             return error;
     }
+    while (optind < argc)
+        invocation->argv[invocation->argc++] = argv[optind++];
     return 0;
 }
 
@@ -182,14 +203,14 @@ static int read_settings(struct parsing *parsing, const char *config,
 int arguments_parse(struct invocation *invocation, int argc, char **argv,
                     const char *config, char *const *environment)
 {
-    struct parsing parsing = {.invocation = invocation, .argc = argc, .argv = argv};
+    struct parsing parsing = {.invocation = invocation};
     const struct command *command = invocation->command;
     int error;
 
     options_init(&invocation->options);
-    invocation->argv = argv;
+    invocation->argv = argv + 1;
     invocation->argc = 0;
-    error = take_words(&parsing);
+    error = take_words(&parsing, argc, argv);
     if (parsing.help)
         return 1;
     if (error != 0)
@@ -197,8 +218,9 @@ int arguments_parse(struct invocation *invocation, int argc, char **argv,
     if (invocation->argc < command->min_arguments)
         return refuse(&parsing, command->arguments, "is missing");
     if (invocation->argc > command->max_arguments)
-        return refuse(&parsing, argv[command->max_arguments], "is one word too many");
-    argv[invocation->argc] = NULL;
+        return refuse(&parsing, invocation->argv[command->max_arguments],
+                      "is one word too many");
+    invocation->argv[invocation->argc] = NULL;
     return read_settings(&parsing, config, environment);
 }
 
@@ -211,15 +233,13 @@ static void help_flag(const char *flag, const char *argument, const char *help)
     printf("  %-28s %s\n", left, help);
 }
 
-static void help_setting(const struct option_key *key)
+static void help_setting(int id)
 {
-    char flag[48] = "--", range[200];
-    size_t length = 2;
+    const struct option_key *key = option_key(id);
+    char range[200];
 
-    for (const char *c = key->name; *c != '\0' && length + 1 < sizeof(flag); c++)
-        flag[length++] = *c == '_' ? '-' : *c;
     options_describe(key, range, sizeof(range));
-    help_flag(flag, "VALUE", key->help);
+    help_flag(option_flag(id), "VALUE", key->help);
     printf("  %-28s %s%s%s; default %s\n", "", range,
            key->type <= OPTION_TYPE_ADDRESS && *key->values ? "; " : "",
            key->type <= OPTION_TYPE_ADDRESS ? key->values : "",
@@ -236,13 +256,12 @@ void arguments_help_command(const struct command *command)
         if (command->flags[i].help != NULL)
             help_flag(command->flags[i].name, command->flags[i].argument,
                       command->flags[i].help);
-    if (command->run != command_run && command->run != command_demo &&
-        command->run != command_serve)
+    if (!command->hides_json)
         help_flag("--json", NULL, "answer in JSON");
     help_flag("--config", "FILE", "settings from FILE; see trainglass --print-config");
     for (int id = 0; id < OPTION_FINDING; id++)
         if (command->settings >> id & 1)
-            help_setting(option_key(id));
+            help_setting(id);
     if (command->settings >> OPTION_FINDING & 1)
         help_flag(
             "--finding-RULE", "VALUE",

@@ -4,8 +4,10 @@
 
 #include "command/command.h"
 
+extern const struct command commands[]; /* commands.c; ends with a NULL name */
+
 /* Reads settings (config/trainglass.conf at `config`, --config FILE, environment,
- * flags) and arguments of invocation->command from argv[0..argc), the words after its
+ * flags) and arguments of invocation->command from argv[1..argc), the words after its
  * name. Returns 0; 1 when --help was asked for; -EINVAL with options.error. */
 MUST_CHECK int arguments_parse(struct invocation *invocation, int argc, char **argv,
                                const char *config, char *const *environment);

@@ -51,10 +51,9 @@ struct command {
     struct command_flag flags[COMMAND_FLAGS];
     int min_arguments, max_arguments;
     int stops_at_argument; /* what follows that argument belongs to it, from 1; 0 none */
+    bool hides_json;       /* help does not offer --json: it answers nothing */
     int (*run)(const struct invocation *invocation);
 };
-
-extern const struct command commands[]; /* ends with a NULL name */
 
 int command_run(const struct invocation *invocation);
 int command_serve(const struct invocation *invocation);
@@ -67,6 +66,11 @@ int command_clean(const struct invocation *invocation);
 int command_analyze(const struct invocation *invocation);
 int command_window(const struct invocation *invocation);
 int command_selftest(const struct invocation *invocation);
+
+/* The number that a flag has; without the flag (NULL) *number stays. False after a line on
+ * stderr that begins with `flag` when it is none from low to high. */
+MUST_CHECK bool command_number(const char *flag, const char *text, int64_t low,
+                               int64_t high, int64_t *number);
 
 /* The values of the flag of that name, which repeats; how many. */
 int command_values(const struct invocation *invocation, const char *name,

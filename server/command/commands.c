@@ -1,5 +1,5 @@
 /* The table of commands: names, help and what each heeds. */
-#include "command/command.h"
+#include "command/arguments.h"
 
 #define BIT(id) (UINT32_C(1) << (id))
 #define SHARED  (BIT(OPTION_DIR) | BIT(OPTION_SHARE))
@@ -49,6 +49,7 @@ const struct command commands[] = {
      .min_arguments = 1,
      .max_arguments = 1 << 20,
      .stops_at_argument = 1,
+     .hides_json = true,
      .run = command_run},
     {.name = "serve",
      .arguments = "[FILE...]",
@@ -69,6 +70,7 @@ const struct command commands[] = {
                 false},
                {"--ready-fd", "N", NULL, false}},
      .max_arguments = 1 << 20,
+     .hides_json = true,
      .run = command_serve},
     {.name = "demo",
      .arguments = "[-- ARG...]",
@@ -85,6 +87,7 @@ const struct command commands[] = {
                 false}},
      .max_arguments = 64,
      .stops_at_argument = 1,
+     .hides_json = true,
      .run = command_demo},
     {.name = "doctor",
      .arguments = "",

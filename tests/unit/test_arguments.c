@@ -11,7 +11,7 @@
 
 static struct invocation invocation;
 static char words[16][64];
-static char *argv[17];
+static char *argv[18];
 
 static int parse(const char *name, const char *const *given, int count)
 {
@@ -25,10 +25,10 @@ static int parse(const char *name, const char *const *given, int count)
     assert_non_null(invocation.command->name);
     for (int i = 0; i < count; i++) {
         strncpy(words[i], given[i], sizeof(words[i]) - 1);
-        argv[i] = words[i];
+        argv[i + 1] = words[i];
     }
-    argv[count] = NULL;
-    return arguments_parse(&invocation, count, argv, NULL, environment);
+    argv[count + 1] = NULL;
+    return arguments_parse(&invocation, count + 1, argv, NULL, environment);
 }
 
 #define PARSE(name, ...)                                                               \

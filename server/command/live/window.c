@@ -41,23 +41,6 @@ struct asking {
     char id[16];
 };
 
-/* A flag's number, or `usual` without it; false and a line when it is none. */
-static bool read_number(const char *name, const char *text, int64_t most,
-                        int64_t *number)
-{
-    char *end;
-
-    if (text == NULL)
-        return true;
-    errno = 0;
-    *number = strtoll(text, &end, 10);
-    if (errno == 0 && *text >= '0' && *text <= '9' && *end == '\0' && *number <= most)
-        return true;
-    command_complain("%s %.60s: expected a number from 0 to %lld", name, text,
-                     (long long)most);
-    return false;
-}
-
 /* The body of the request; NULL when a flag is wrong. */
 static cJSON *wish_of(struct asking *asking)
 {
@@ -73,10 +56,10 @@ static cJSON *wish_of(struct asking *asking)
     bool all = flags[FLAG_RANK] != NULL && strcmp(flags[FLAG_RANK], "all") == 0;
     cJSON *wish;
 
-    if (!read_number("--steps", flags[FLAG_STEPS], 1000, &steps) ||
-        !read_number("--seconds", flags[FLAG_SECONDS], 3600, &asking->seconds) ||
-        !read_number("--max-mb", flags[FLAG_MAX], 65536, &max_mb) ||
-        (!all && !read_number("--rank", flags[FLAG_RANK], INT32_MAX, &rank)))
+    if (!command_number("--steps", flags[FLAG_STEPS], 0, 1000, &steps) ||
+        !command_number("--seconds", flags[FLAG_SECONDS], 0, 3600, &asking->seconds) ||
+        !command_number("--max-mb", flags[FLAG_MAX], 0, 65536, &max_mb) ||
+        (!all && !command_number("--rank", flags[FLAG_RANK], 0, INT32_MAX, &rank)))
         return NULL;
     wish = cJSON_CreateObject();
     cJSON_AddNumberToObject(wish, "steps", (double)steps);

@@ -46,23 +46,6 @@ static void empty_folder(const char *path)
         closedir(folder);
 }
 
-static bool read_number(const char *name, const char *text, uint32_t most,
-                        uint32_t *number)
-{
-    char *end;
-
-    if (text == NULL)
-        return true;
-    unsigned long value = strtoul(text, &end, 10);
-
-    *number = (uint32_t)value;
-    if (*text >= '0' && *text <= '9' && *end == '\0' && value >= 1 && value <= most)
-        return true;
-    command_complain("selftest: %s %.60s: expected a number from 1 to %u", name, text,
-                     most);
-    return false;
-}
-
 /* The same environment for both; `run` has its own level for the watched one. A job that
  * attaches by itself does not where it is bare. */
 static bool export_environment(const struct selftest *selftest)
@@ -319,7 +302,7 @@ static int measure(struct selftest *selftest, char *folder)
 int command_selftest(const struct invocation *invocation)
 {
     static struct selftest selftest; /* large */
-    uint32_t seconds = SECONDS;
+    int64_t pairs = 0, seconds = SECONDS;
     static char folder[PLACE_BYTES + sizeof(FOLDER_PATTERN) + 1];
     char directory[PLACE_BYTES];
     uint64_t pairs_ns;
@@ -333,10 +316,12 @@ int command_selftest(const struct invocation *invocation)
                          invocation->argv[0]);
         return EXIT_USAGE;
     }
-    if (!read_number("--pairs", invocation->flags[FLAG_PAIRS], PAIRED_GROUPS_MAX,
-                     &selftest.pairs) ||
-        !read_number("--seconds", invocation->flags[FLAG_SECONDS], 600, &seconds))
+    if (!command_number("selftest: --pairs", invocation->flags[FLAG_PAIRS], 1,
+                        PAIRED_GROUPS_MAX, &pairs) ||
+        !command_number("selftest: --seconds", invocation->flags[FLAG_SECONDS], 1, 600,
+                        &seconds))
         return EXIT_USAGE;
+    selftest.pairs = (uint32_t)pairs;
     if (child_check(selftest.command[0]) != 0)
         return EXIT_CANNOT_START;
     if (!place_directory(&invocation->options, directory) ||
@@ -345,7 +330,7 @@ int command_selftest(const struct invocation *invocation)
         return EXIT_CANNOT_START;
     }
     snprintf(folder, sizeof(folder), "%s/%s", directory, FOLDER_PATTERN);
-    selftest.pair.measured_ns = seconds * UINT64_C(1000000000);
+    selftest.pair.measured_ns = (uint64_t)seconds * 1000000000;
     pairs_ns = 2 * selftest.pairs * (selftest.pair.measured_ns + START_NS);
     selftest.pair.deadline_ns =
         clock_ns(CLOCK_MONOTONIC) + (pairs_ns > WHOLE_NS ? pairs_ns : WHOLE_NS);

@@ -1,12 +1,14 @@
-/* What commands say. */
+/* What commands share: reading their flags, and what they say. */
+#include "command/command.h"
+
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "command/command.h"
 #include "command/terminal.h"
 
 void command_complain(const char *format, ...)
@@ -55,4 +57,33 @@ int command_print_json(struct cJSON *document)
 int command_end_output(void)
 {
     return end_output(0);
+}
+
+bool command_number(const char *flag, const char *text, int64_t low, int64_t high,
+                    int64_t *number)
+{
+    char *end;
+
+    if (text == NULL)
+        return true;
+    errno = 0;
+    *number = strtoll(text, &end, 10);
+    if (errno == 0 && *text >= '0' && *text <= '9' && *end == '\0' && *number >= low &&
+        *number <= high)
+        return true;
+    command_complain("%s %.60s: expected a number from %lld to %lld", flag, text,
+                     (long long)low, (long long)high);
+    return false;
+}
+
+int command_values(const struct invocation *invocation, const char *name,
+                   const char *values[COMMAND_REPEATS])
+{
+    const struct command_flag *flags = invocation->command->flags;
+    int count = 0;
+
+    for (int i = 0; i < invocation->repeated_count; i++)
+        if (strcmp(flags[invocation->repeated[i].flag].name, name) == 0)
+            values[count++] = invocation->repeated[i].value;
+    return count;
 }
