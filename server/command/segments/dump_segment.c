@@ -39,6 +39,12 @@ static const char *const kind_names[KINDS] = {
     [EVENT_KNOWN] = "known",
     [EVENT_MORE] = "more",
 };
+
+static const char *kind_name(uint8_t kind)
+{
+    return kind < KINDS && kind_names[kind] != NULL ? kind_names[kind] : "unknown";
+}
+
 /* Integers of 64 bits are written as digits: a double has 53. */
 static void add_number(cJSON *object, const char *key, uint64_t number)
 {
@@ -46,6 +52,14 @@ static void add_number(cJSON *object, const char *key, uint64_t number)
 
     snprintf(digits, sizeof(digits), "%" PRIu64, number);
     cJSON_AddRawToObject(object, key, digits);
+}
+
+static cJSON *add_row(cJSON *rows)
+{
+    cJSON *row = cJSON_CreateObject();
+
+    cJSON_AddItemToArray(rows, row);
+    return row;
 }
 
 /* Foreign bytes to printable ASCII: a dump is read on terminals. */
@@ -155,9 +169,8 @@ static void add_capabilities(cJSON *process, const struct wire_view *view)
 
     for (unsigned i = 0; i <= WIRE_SOURCE_STACKS; i++) {
         const struct wire_capability *source = &view->sources[i];
-        cJSON *row = cJSON_CreateObject();
+        cJSON *row = add_row(rows);
 
-        cJSON_AddItemToArray(rows, row);
         cJSON_AddStringToObject(row, "source", wire_source_word(i));
         cJSON_AddStringToObject(row, "state",
                                 wire_source_state_word(RELAXED(source->state)));
@@ -210,12 +223,9 @@ static void add_overhead(cJSON *process, const struct wire_view *view)
 static void add_event(cJSON *rows, const struct wire_view *view,
                       const struct event *event)
 {
-    uint8_t kind = EVENT_KIND(event->meta);
-    cJSON *row = cJSON_CreateObject();
+    cJSON *row = add_row(rows);
 
-    cJSON_AddItemToArray(rows, row);
-    cJSON_AddStringToObject(
-        row, "kind", kind < KINDS && kind_names[kind] ? kind_names[kind] : "unknown");
+    cJSON_AddStringToObject(row, "kind", kind_name(EVENT_KIND(event->meta)));
     add_number(row, "time_ticks", event->time);
     add_number(row, "value", event->value);
     if (EVENT_NAME(event->meta) != 0)
@@ -250,9 +260,7 @@ static void add_ring(cJSON *thread, const struct wire_view *view,
         cJSON_AddStringToObject(thread, "error", "the ring's positions are impossible");
     for (int kind = 0; kind <= KINDS; kind++)
         if (counts[kind] != 0)
-            add_number(kinds,
-                       kind < KINDS && kind_names[kind] ? kind_names[kind] : "unknown",
-                       counts[kind]);
+            add_number(kinds, kind_name((uint8_t)kind), counts[kind]);
 }
 
 static void add_open_ranges(cJSON *thread, const struct wire_view *view,
@@ -263,9 +271,8 @@ static void add_open_ranges(cJSON *thread, const struct wire_view *view,
 
     for (uint32_t i = 0; i < depth && i < WIRE_OPEN_RANGES; i++) {
         uint64_t meta = RELAXED(slot->open[i].meta);
-        cJSON *row = cJSON_CreateObject();
+        cJSON *row = add_row(rows);
 
-        cJSON_AddItemToArray(rows, row);
         add_name(row, "name", view, EVENT_NAME(meta));
         add_number(row, "start_ticks", RELAXED(slot->open[i].start));
     }
@@ -279,13 +286,11 @@ static void add_threads(cJSON *process, const struct wire_view *view, uint64_t e
         const struct thread_slot *slot = &view->threads[i];
         uint32_t state = RELAXED(slot->state);
         struct ring_reader reader;
-        cJSON *row;
-        int has_ring;
 
         if (state == THREAD_FREE)
             continue;
-        row = cJSON_CreateObject();
-        cJSON_AddItemToArray(rows, row);
+        cJSON *row = add_row(rows);
+
         add_number(row, "slot", i);
         add_number(row, "tid", RELAXED(slot->tid));
         add_name(row, "name", view, RELAXED(slot->name));
@@ -293,7 +298,8 @@ static void add_threads(cJSON *process, const struct wire_view *view, uint64_t e
         add_number(row, "ring_events", RELAXED(slot->ring_capacity));
         add_number(row, "lost", RELAXED(slot->lost));
         add_open_ranges(row, view, slot);
-        has_ring = wire_view_ring(view, i, &reader, 1);
+        int has_ring = wire_view_ring(view, i, &reader, 1);
+
         if (has_ring > 0)
             add_ring(row, view, &reader, events);
         else if (has_ring < 0)
@@ -304,11 +310,10 @@ static void add_threads(cJSON *process, const struct wire_view *view, uint64_t e
 bool dump_segment(struct cJSON *processes, const char *directory,
                   const struct segment_entry *entry, uint64_t events)
 {
-    cJSON *process = cJSON_CreateObject();
+    cJSON *process = add_row(processes);
     struct segment_file file;
     const char *reason;
 
-    cJSON_AddItemToArray(processes, process);
     cJSON_AddStringToObject(process, "file", entry->file);
     add_number(process, "bytes", entry->bytes);
     cJSON_AddBoolToObject(process, "alive", entry->alive);
