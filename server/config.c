@@ -1,12 +1,10 @@
 #include "config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct reading {
     struct options *options;
@@ -81,25 +79,12 @@ int config_read_text(struct options *options, const char *text, size_t size,
 int config_read(struct options *options, const char *path, enum option_origin origin)
 {
     char *text = malloc(CONFIG_BYTES_MAX + 1);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), error = 0;
-    size_t size = 0;
+    FILE *file = fopen(path, "re");
+    int error = text == NULL ? -ENOMEM : file == NULL ? -errno : 0;
+    size_t size = error == 0 ? fread(text, 1, CONFIG_BYTES_MAX + 1, file) : 0;
 
-    if (text == NULL || fd < 0) {
-        error = text == NULL ? -ENOMEM : -errno;
-        goto out;
-    }
-    while (size <= CONFIG_BYTES_MAX) {
-        ssize_t got = read(fd, text + size, CONFIG_BYTES_MAX + 1 - size);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            error = -errno;
-        if (got <= 0)
-            break;
-        size += (size_t)got;
-    }
-out:
+    if (error == 0 && ferror(file))
+        error = -errno;
     if (error != 0)
         snprintf(options->error, sizeof(options->error), "%.400s: %s", path,
                  strerror(-error));
@@ -107,8 +92,8 @@ out:
         error = refuse(options, path, 1, "longer than 64 KiB");
     else
         error = config_read_text(options, text, size, origin, path);
-    if (fd >= 0)
-        close(fd);
+    if (file != NULL)
+        (void)fclose(file);
     free(text);
     return error;
 }

@@ -71,7 +71,7 @@ int main(int argc, char **argv)
     if (invocation.command == NULL)
         return usage(word);
     error = arguments_parse(&invocation, argc - 1, argv + 1,
-                            place_config(config) ? config : NULL, environ);
+                            place_find(PLACE_CONFIG, config) ? config : NULL, environ);
     if (error == 1) {
         arguments_help_command(invocation.command);
         return EXIT_DONE;

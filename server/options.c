@@ -225,16 +225,6 @@ static bool choice_parse(const char *text, const char *choices, int64_t *index)
     }
 }
 
-/* Text goes into headers, paths and shell lines: no control characters. */
-static bool text_parse(const char *text, int64_t *length)
-{
-    for (const char *c = text; *c != '\0'; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            return false;
-    *length = (int64_t)strlen(text);
-    return true;
-}
-
 static bool value_parse(const struct option_key *key, const char *text,
                         struct option_value *value)
 {
@@ -243,8 +233,11 @@ static bool value_parse(const struct option_key *key, const char *text,
 
     switch (key->type) {
     case OPTION_TYPE_TEXT:
-        if (!text_parse(text, &value->number))
-            return false;
+        /* It goes into headers, paths and shell lines: no control characters. */
+        for (const char *c = text; *c != '\0'; c++)
+            if ((unsigned char)*c < 0x20 || *c == 0x7f)
+                return false;
+        value->number = (int64_t)strlen(text);
         break;
     case OPTION_TYPE_ADDRESS:
         return strcmp(text, "auto") == 0 || inet_pton(AF_INET, text, &address) == 1;
@@ -276,11 +269,13 @@ static bool value_parse(const struct option_key *key, const char *text,
     return value->number >= key->min && value->number <= key->max;
 }
 
-static void bytes_describe(int64_t bytes, char *text, size_t size)
+static const char *bytes_describe(int64_t bytes, char text[32])
 {
-    snprintf(
-        text, size, bytes % (1024 * MIB) == 0 ? "%lld GiB" : "%lld MiB",
-        (long long)(bytes % (1024 * MIB) == 0 ? bytes / (1024 * MIB) : bytes / MIB));
+    bool whole = bytes % (1024 * MIB) == 0;
+
+    snprintf(text, 32, "%lld %s", (long long)(bytes / (whole ? 1024 * MIB : MIB)),
+             whole ? "GiB" : "MiB");
+    return text;
 }
 
 void options_describe(const struct option_key *key, char *text, size_t size)
@@ -308,9 +303,8 @@ void options_describe(const struct option_key *key, char *text, size_t size)
                  *key->unit ? " " : "", key->unit);
         break;
     case OPTION_TYPE_BYTES:
-        bytes_describe(key->min, low, sizeof(low));
-        bytes_describe(key->max, high, sizeof(high));
-        snprintf(text, size, "a size from %s to %s", low, high);
+        snprintf(text, size, "a size from %s to %s", bytes_describe(min, low),
+                 bytes_describe(max, high));
         break;
     case OPTION_TYPE_DURATION:
         snprintf(text, size,
@@ -342,45 +336,33 @@ int options_set(struct options *options, enum option_id id, const char *text,
     return 0;
 }
 
-/* One variable, NAME=value; those that are no settings of ours pass. */
-static int read_variable(struct options *options, const char *variable)
-{
-    static const char prefix[] = "TRAINGLASS_";
-    const char *equals = strchr(variable, '='), *key = variable + sizeof(prefix) - 1;
-    char name[64], place[96];
-
-    if (equals == NULL || strncmp(variable, prefix, sizeof(prefix) - 1) != 0)
-        return 0;
-    size_t length = (size_t)(equals - key);
-
-    if (length == 0 || length >= sizeof(name))
-        return 0;
-    for (size_t i = 0; i < length; i++)
-        name[i] = (char)tolower((unsigned char)key[i]);
-    int id = options_find(name, length);
-
-    if (id < 0)
-        return 0; /* TRAINGLASS_SESSION and the like are no settings */
-    if (equals[1] == '\0')
-        return 0; /* set but empty, as scripts unset what others export */
-    snprintf(place, sizeof(place), "environment, %s%.*s", prefix, (int)length, key);
-    return options_set(options, (enum option_id)id, equals + 1, OPTION_FROM_ENVIRONMENT,
-                       place);
-}
-
 int options_read_environment(struct options *options, char *const *environment)
 {
+    static const char prefix[] = "TRAINGLASS_";
+
     for (; *environment != NULL; environment++) {
-        if (read_variable(options, *environment) != 0)
+        const char *key = *environment + sizeof(prefix) - 1;
+        char name[64] = "", place[96];
+
+        if (strncmp(*environment, prefix, sizeof(prefix) - 1) != 0)
+            continue;
+        size_t length = strcspn(key, "=");
+
+        /* Set but empty: as scripts unset what others export. */
+        if (length >= sizeof(name) || key[length] == '\0' || key[length + 1] == '\0')
+            continue;
+        for (size_t i = 0; i < length; i++)
+            name[i] = (char)tolower((unsigned char)key[i]);
+        int id = options_find(name, length);
+
+        if (id < 0)
+            continue; /* TRAINGLASS_SESSION and the like are no settings */
+        snprintf(place, sizeof(place), "environment, %s%.*s", prefix, (int)length, key);
+        if (options_set(options, (enum option_id)id, key + length + 1,
+                        OPTION_FROM_ENVIRONMENT, place) != 0)
             return -EINVAL;
     }
     return 0;
-}
-
-/* What a rule needs to know, and so why it may be silent. */
-static void describe_rule(FILE *out, const struct finding_rule *rule)
-{
-    fprintf(out, "# Reads: %s.\n# Price: %s.\n", rule->reads, rule->formula);
 }
 
 static void describe_key(FILE *out, int id)
@@ -391,8 +373,12 @@ static void describe_key(FILE *out, int id)
 
     options_describe(key, range, sizeof(range));
     fprintf(out, "\n# %s\n", key->help);
-    if (id >= OPTION_FINDING)
-        describe_rule(out, findings_rule((uint32_t)(id - OPTION_FINDING)));
+    if (id >= OPTION_FINDING) {
+        const struct finding_rule *rule =
+            findings_rule((uint32_t)(id - OPTION_FINDING));
+
+        fprintf(out, "# Reads: %s.\n# Price: %s.\n", rule->reads, rule->formula);
+    }
     fprintf(out, "# %c%s%s%s.\n", toupper((unsigned char)range[0]), range + 1,
             *values ? "; " : "", values);
     fprintf(out, "%s =%s%s\n", key->name, *key->initial ? " " : "", key->initial);

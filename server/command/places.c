@@ -32,87 +32,38 @@ bool place_program(char *path)
     return true;
 }
 
-/* The first of `relative` that exists, seen from the program's folder; a build tree and
- * an installed prefix put things in other places. */
-static bool beside_program(char *path, const char *const *relative)
+bool place_find(enum place place, char *path)
 {
-    char program[PLACE_BYTES], joined[PLACE_BYTES], *slash;
+    /* A build tree, an installed prefix and the Python package put things in other
+     * places; seen from the program's folder. */
+    static const char *const candidates[][4] = {
+        [PLACE_CONFIG] = {"../etc/trainglass/trainglass.conf",
+                          "../../trainglass/trainglass.conf",
+                          TRAINGLASS_SOURCE_DIR "/config/trainglass.conf"},
+        [PLACE_LIBRARY] = {"../lib/libtrainglass.so",
+                           "../../trainglass/libtrainglass.so"},
+        [PLACE_PYTHON] = {"../share/trainglass/python/trainglass/site",
+                          "../../trainglass/site",
+                          TRAINGLASS_SOURCE_DIR "/collector/python/trainglass/site"},
+        [PLACE_STEP_TIMER] = {"../share/trainglass/python/trainglass/step_times",
+                              "../../trainglass/step_times",
+                              TRAINGLASS_SOURCE_DIR
+                              "/collector/python/trainglass/step_times"},
+        [PLACE_EXAMPLE] = {"train_mlp", "../libexec/trainglass/train_mlp"},
+    };
+    char program[PLACE_BYTES], joined[PLACE_BYTES], *slash, *resolved = NULL;
 
     if (!place_program(program) || (slash = strrchr(program, '/')) == NULL)
         return false;
     *slash = '\0';
-    for (; *relative != NULL; relative++) {
-        char *resolved;
+    for (const char *const *one = candidates[place]; *one != NULL && !resolved; one++)
+        if (**one == '/' ? format(joined, "%s", *one)
+                         : format(joined, "%s/%s", program, *one))
+            resolved = realpath(joined, NULL);
+    bool fits = resolved != NULL && format(path, "%s", resolved);
 
-        if ((*relative)[0] == '/')
-            format(joined, "%s", *relative);
-        else if (!format(joined, "%s/%s", program, *relative))
-            continue;
-        resolved = realpath(joined, NULL);
-        if (resolved == NULL)
-            continue;
-        bool fits = format(path, "%s", resolved);
-
-        free(resolved);
-        return fits;
-    }
-    return false;
-}
-
-bool place_config(char *path)
-{
-    static const char *const relative[] = {
-        "../etc/trainglass/trainglass.conf",
-        "../../trainglass/trainglass.conf", /* in the Python package */
-        TRAINGLASS_SOURCE_DIR "/config/trainglass.conf",
-        NULL,
-    };
-
-    return beside_program(path, relative);
-}
-
-bool place_library(char *path)
-{
-    static const char *const relative[] = {
-        "../lib/libtrainglass.so",
-        "../../trainglass/libtrainglass.so",
-        NULL,
-    };
-
-    return beside_program(path, relative);
-}
-
-bool place_python(char *path)
-{
-    static const char *const relative[] = {
-        "../share/trainglass/python/trainglass/site",
-        "../../trainglass/site",
-        TRAINGLASS_SOURCE_DIR "/collector/python/trainglass/site",
-        NULL,
-    };
-
-    return beside_program(path, relative);
-}
-
-bool place_step_timer(char *path)
-{
-    char site[PLACE_BYTES], *slash;
-
-    if (!place_python(site) || (slash = strrchr(site, '/')) == NULL)
-        return false;
-    *slash = '\0';
-    return format(path, "%s/step_times", site);
-}
-
-bool place_example(char *path)
-{
-    static const char *const relative[] = {
-        "train_mlp",
-        "../libexec/trainglass/train_mlp",
-        NULL,
-    };
-
-    return beside_program(path, relative);
+    free(resolved);
+    return fits;
 }
 
 bool place_state(const struct options *options, char *path)

@@ -10,12 +10,17 @@
 
 #define PLACE_BYTES 1024u
 
-bool place_program(char *path);    /* this very file */
-bool place_config(char *path);     /* config/trainglass.conf */
-bool place_library(char *path);    /* libtrainglass.so */
-bool place_python(char *path);     /* folder that PYTHONPATH needs */
-bool place_step_timer(char *path); /* the same, for `selftest` */
-bool place_example(char *path);    /* the demo's training program */
+bool place_program(char *path); /* this very file */
+
+enum place {
+    PLACE_CONFIG,     /* config/trainglass.conf */
+    PLACE_LIBRARY,    /* libtrainglass.so */
+    PLACE_PYTHON,     /* folder that PYTHONPATH needs */
+    PLACE_STEP_TIMER, /* the same, for `selftest` */
+    PLACE_EXAMPLE,    /* the demo's training program */
+};
+bool place_find(enum place place, char *path); /* what came with the program */
+
 bool place_state(const struct options *options, char *path);     /* need not exist */
 bool place_directory(const struct options *options, char *path); /* need not exist */
 

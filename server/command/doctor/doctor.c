@@ -53,7 +53,7 @@ static void look_library(const struct doctor *doctor, struct diagnosis *found)
     char path[PLACE_BYTES];
 
     (void)doctor;
-    if (place_library(path))
+    if (place_find(PLACE_LIBRARY, path))
         say(found, OK, "", "%.250s", path);
     else
         say(found, MISSING, "Build or install all of trainglass.",
@@ -170,7 +170,7 @@ static void look_python(const struct doctor *doctor, struct diagnosis *found)
     if (doctor->interpreter[0] == '\0')
         say(found, LIMITED, "Install Python 3, or name it: --python FILE",
             "no interpreter answers; C programs are recorded all the same");
-    else if (!place_python(folder))
+    else if (!place_find(PLACE_PYTHON, folder))
         say(found, LIMITED, "Build or install all of trainglass.",
             "the Python side of trainglass is not beside this program");
     else
@@ -226,7 +226,8 @@ static void look_nvtx(const struct doctor *doctor, struct diagnosis *found)
     char library[PLACE_BYTES];
 
     (void)doctor;
-    if (other != NULL && (!place_library(library) || strcmp(other, library) != 0))
+    if (other != NULL &&
+        (!place_find(PLACE_LIBRARY, library) || strcmp(other, library) != 0))
         say(found, LIMITED, "Unset NVTX_INJECTION64_PATH.", "held by %.200s", other);
     else
         say(found, OK, "", "ranges of libraries that use NVTX");

@@ -123,7 +123,7 @@ static void export_python(void)
     const char *old = getenv("PYTHONPATH");
     char folder[PLACE_BYTES], *joined;
 
-    if (!place_python(folder)) {
+    if (!place_find(PLACE_PYTHON, folder)) {
         command_complain("the Python side is not installed; Python jobs are not seen");
         return;
     }
@@ -182,7 +182,7 @@ void contract_export(const struct contract *contract, const struct options *opti
     if (contract->directory[0] != '\0')
         export("TRAINGLASS_DIR", contract->directory, true);
     export_address(contract, options);
-    if (!place_library(library)) {
+    if (!place_find(PLACE_LIBRARY, library)) {
         command_complain("libtrainglass.so is not beside this program; nothing is "
                          "recorded");
         return;

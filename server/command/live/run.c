@@ -145,7 +145,7 @@ int command_demo(const struct invocation *invocation)
                          invocation->argv[0], invocation->argv[0], invocation->argv[0]);
         return EXIT_USAGE;
     }
-    if (!place_example(program)) {
+    if (!place_find(PLACE_EXAMPLE, program)) {
         command_complain("the demo's program train_mlp is not beside this one");
         return EXIT_CANNOT_START;
     }

@@ -53,7 +53,7 @@ static bool export_environment(const struct selftest *selftest)
     const char *old = getenv("PYTHONPATH");
     char folder[PLACE_BYTES], joined[8192];
 
-    if (!place_step_timer(folder)) {
+    if (!place_find(PLACE_STEP_TIMER, folder)) {
         command_complain("selftest: the Python side is not installed: steps of Python "
                          "jobs are not timed");
         snprintf(joined, sizeof(joined), "%s", old != NULL ? old : "");
