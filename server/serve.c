@@ -1,6 +1,5 @@
 #include "serve.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -51,12 +50,10 @@ static bool any_running(struct store *store)
 {
     struct selection whose = {.rank = SELECT_ANY};
     struct status_answer status;
-    bool running = false;
+    bool running = false, known = status_query(store, &whose, &status) == 0;
 
-    if (status_query(store, &whose, &status) == 0) {
-        for (uint32_t i = 0; i < status.session_count; i++)
-            running = running || status.sessions[i].state == PROCESS_RUNNING;
-    }
+    for (uint32_t i = 0; known && !running && i < status.session_count; i++)
+        running = status.sessions[i].state == PROCESS_RUNNING;
     answer_free(&status.head);
     return running;
 }
@@ -98,12 +95,11 @@ static bool keeper_sleep(struct serve *serve)
 static void *keeper_run(void *argument)
 {
     struct serve *serve = argument;
+    struct api *api = &serve->parts.api;
     uint64_t cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     uint64_t wall_ns = clock_ns(CLOCK_MONOTONIC), rev = 0;
 
     while (!keeper_sleep(serve)) {
-        struct api *api = &serve->parts.api;
-
         weigh_cpu(api, &cpu_ns, &wall_ns);
         if (any_running(api->store))
             atomic_store_explicit(&serve->running_ms, now_ms(), memory_order_relaxed);
@@ -114,16 +110,14 @@ static void *keeper_run(void *argument)
         judge_feed(api->judge, api->store, api->runs);
         runs_fold(api->runs, api->store, false);
     }
-    runs_fold(serve->parts.api.runs, serve->parts.api.store, true);
-    judge_keep(serve->parts.api.judge, serve->parts.api.runs, true);
+    runs_fold(api->runs, api->store, true);
+    judge_keep(api->judge, api->runs, true);
     return NULL;
 }
 
 static bool is_unwanted(void *options)
 {
-    const struct serve_options *asked = options;
-
-    return asked->is_unwanted();
+    return ((const struct serve_options *)options)->is_unwanted();
 }
 
 struct reading_files {
@@ -147,8 +141,7 @@ static void take_file(void *user, const struct file_result *result, int error)
     if (*reading->reason == '\0')
         (void)snprintf(reading->reason, SERVE_REASON_BYTES, "%.100s: %.140s",
                        result->name, why);
-    if (reading->serve->options.on_unread != NULL)
-        reading->serve->options.on_unread(result->name, why);
+    reading->serve->options.on_unread(result->name, why);
 }
 
 /* Whole before anybody looks: a second or two for a large one, for a pipe as long as it
@@ -193,6 +186,7 @@ static void want_descriptors(void)
 static int start_collector(struct serve *serve, char *reason)
 {
     const struct serve_options *options = &serve->options;
+    struct api *api = &serve->parts.api;
     const char *directories[1] = {options->directory};
     struct collector_options watch = {.directories = directories,
                                       .directory_count = options->directory != NULL,
@@ -201,35 +195,25 @@ static int start_collector(struct serve *serve, char *reason)
     const char *why = "";
     int error = 0;
 
-    serve->parts.api.store = store_new(&limits);
-    if (serve->parts.api.store == NULL)
-        return -ENOMEM;
-    serve->parts.api.files = trace_files_new(
-        serve->parts.api.store, options->file_count, options->upload_bytes_max);
-    if (serve->parts.api.files == NULL)
-        return -ENOMEM;
-    serve->parts.api.windows =
-        windows_new(serve->parts.api.store, serve->parts.api.files);
-    if (serve->parts.api.windows == NULL)
+    if ((api->store = store_new(&limits)) == NULL ||
+        (api->files = trace_files_new(api->store, options->file_count,
+                                      options->upload_bytes_max)) == NULL ||
+        (api->windows = windows_new(api->store, api->files)) == NULL)
         return -ENOMEM;
     if (options->file_count > 0)
         error = load_files(serve, reason);
     if (error != 0 || (options->file_count > 0 && options->directory == NULL))
         return error;
-    serve->parts.api.collector = collector_start(serve->parts.api.store, &watch, &why);
-    if (serve->parts.api.collector == NULL) {
-        (void)snprintf(reason, SERVE_REASON_BYTES, "%s", why);
-        return -EIO;
-    }
-    return 0;
+    api->collector = collector_start(api->store, &watch, &why);
+    if (api->collector != NULL)
+        return 0;
+    (void)snprintf(reason, SERVE_REASON_BYTES, "%s", why);
+    return -EIO;
 }
 
-static bool is_loopback(const char *address)
+bool serve_is_loopback(const char *address)
 {
-    struct in_addr parsed;
-
-    return inet_pton(AF_INET, address, &parsed) == 1 &&
-           ntohl(parsed.s_addr) >> 24 == 127;
+    return strncmp(address, "127.", 4) == 0;
 }
 
 static int start_http(struct serve *serve, char *reason)
@@ -246,7 +230,7 @@ static int start_http(struct serve *serve, char *reason)
         .context = &serve->parts,
         .policy = {
             .token = *options->token != '\0' ? options->token : NULL,
-            .token_required = !is_loopback(options->bind),
+            .token_required = !serve_is_loopback(options->bind),
             .any_user = options->share == SERVE_SHARE_ALL,
             .owner = geteuid(),
             .base_path = options->base_path,
@@ -259,16 +243,16 @@ static int start_http(struct serve *serve, char *reason)
 
 static int start_parts(struct serve *serve, char *reason)
 {
-    struct hub_source source = stream_source(&serve->parts.api);
+    struct api *api = &serve->parts.api;
+    struct hub_source source = stream_source(api);
     int error;
 
-    serve->parts.api.runs =
-        runs_open(serve->options.state_dir, serve->options.runs_max);
-    serve->parts.api.replays = replays_new(NULL);
-    serve->parts.api.judge = judge_new(serve->parts.api.replays);
+    api->runs = runs_open(serve->options.state_dir, serve->options.runs_max);
+    api->replays = replays_new(NULL);
+    api->judge = judge_new(api->replays);
     serve->parts.cache = cache_new();
-    if (serve->parts.api.runs == NULL || serve->parts.api.judge == NULL ||
-        serve->parts.api.replays == NULL || serve->parts.cache == NULL)
+    if (api->runs == NULL || api->judge == NULL || api->replays == NULL ||
+        serve->parts.cache == NULL)
         return -ENOMEM;
     error = start_collector(serve, reason);
     if (error != 0)
@@ -284,11 +268,6 @@ static int start_parts(struct serve *serve, char *reason)
     return error;
 }
 
-static const char *text_or_empty(const char *text)
-{
-    return text != NULL ? text : "";
-}
-
 int serve_start(struct serve **out, const struct serve_options *options, char *reason)
 {
     struct serve *serve = calloc(1, sizeof(*serve));
@@ -300,11 +279,6 @@ int serve_start(struct serve **out, const struct serve_options *options, char *r
     if (serve == NULL)
         return -ENOMEM;
     serve->options = *options;
-    serve->options.token = text_or_empty(options->token);
-    serve->options.base_path = text_or_empty(options->base_path);
-    serve->options.allow_hosts = text_or_empty(options->allow_hosts);
-    serve->options.allow_frame = text_or_empty(options->allow_frame);
-    serve->options.state_dir = text_or_empty(options->state_dir);
     serve->parts.api.options = &serve->options;
     want_descriptors();
     serve->parts.api.start_unix_ms = (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000);
@@ -327,10 +301,12 @@ void serve_stop(struct serve *serve)
 {
     if (serve == NULL)
         return;
+    struct api *api = &serve->parts.api;
+
     if (serve->parts.hub != NULL)
         hub_stop(serve->parts.hub); /* streams end, their threads become free */
-    if (serve->parts.api.files != NULL)
-        trace_files_end_reading(serve->parts.api.files);
+    if (api->files != NULL)
+        trace_files_end_reading(api->files);
     http_stop(serve->http);
     pthread_mutex_lock(&serve->lock);
     serve->stopping = true;
@@ -338,17 +314,15 @@ void serve_stop(struct serve *serve)
     pthread_mutex_unlock(&serve->lock);
     if (serve->kept)
         pthread_join(serve->keeper, NULL);
-    if (serve->parts.api.collector != NULL)
-        collector_stop(serve->parts.api.collector);
+    collector_stop(api->collector);
     hub_free(serve->parts.hub);
     cache_free(serve->parts.cache);
-    runs_close(serve->parts.api.runs);
-    windows_free(serve->parts.api.windows);
-    judge_free(serve->parts.api.judge);
-    replays_free(serve->parts.api.replays);
-    trace_files_free(serve->parts.api.files);
-    if (serve->parts.api.store != NULL)
-        store_free(serve->parts.api.store);
+    runs_close(api->runs);
+    windows_free(api->windows);
+    judge_free(api->judge);
+    replays_free(api->replays);
+    trace_files_free(api->files);
+    store_free(api->store);
     pthread_cond_destroy(&serve->stop);
     pthread_mutex_destroy(&serve->lock);
     free(serve);
@@ -365,9 +339,7 @@ int64_t serve_idle_ms(const struct serve *serve)
     int64_t ran =
         now_ms() - atomic_load_explicit(&serve->running_ms, memory_order_relaxed);
 
-    if (hub_clients(serve->parts.hub) > 0)
-        return 0;
-    if (ran < 2 * KEEPER_MS)
+    if (hub_clients(serve->parts.hub) > 0 || ran < 2 * KEEPER_MS)
         return 0;
     return viewed < ran ? viewed : ran;
 }

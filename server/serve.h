@@ -62,6 +62,9 @@ struct serve;
 MUST_CHECK int serve_start(struct serve **serve, const struct serve_options *options,
                            char *reason);
 
+/* Does only this machine reach an IPv4 address? */
+bool serve_is_loopback(const char *address);
+
 /* The port that listens. */
 uint16_t serve_port(const struct serve *serve);
 

@@ -15,13 +15,13 @@
 
 #define FIRST_BYTES 4096u
 
-static int connect_to(const struct client_question *question)
+int client_connect(uint16_t port, int patience_ms)
 {
-    struct timeval timeout = {.tv_sec = question->patience_ms / 1000,
-                              .tv_usec = question->patience_ms % 1000 * 1000};
+    struct timeval timeout = {.tv_sec = patience_ms / 1000,
+                              .tv_usec = patience_ms % 1000 * 1000};
     struct sockaddr_in address = {
         .sin_family = AF_INET,
-        .sin_port = htons(question->port),
+        .sin_port = htons(port),
         .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
     };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -111,7 +111,7 @@ static int split(struct client_answer *answer)
 
 int client_ask(const struct client_question *question, struct client_answer *answer)
 {
-    int fd = connect_to(question);
+    int fd = client_connect(question->port, question->patience_ms);
     int error;
 
     *answer = (struct client_answer){.head = NULL};

@@ -25,6 +25,10 @@ struct client_answer {
     int status;
 };
 
+/* A connection to a port of this machine, made within `patience_ms`; -errno,
+ * -ECONNREFUSED when nobody listens. */
+MUST_CHECK int client_connect(uint16_t port, int patience_ms);
+
 /* Returns 0 for any answer, whatever its status; -ECONNREFUSED when nobody listens,
  * -EMSGSIZE when it is too long, -EPROTO when it is not HTTP, else -errno. */
 MUST_CHECK int client_ask(const struct client_question *question,

@@ -28,6 +28,14 @@ static const int survived[] = {SIGPIPE, SIGXFSZ};
 static sigset_t old_mask;
 static struct sigaction old_child_action, old_survived[SURVIVED];
 
+void child_end_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGHUP);
+}
+
 static int not_runnable(const char *program, int error)
 {
     command_complain("%s: %s", program,
@@ -111,7 +119,8 @@ void child_hear_signals(void (*handler)(int number))
     for (size_t i = 0; i < sizeof(heard) / sizeof(heard[0]); i++) {
         if (sigaction(heard[i], NULL, &action) != 0 || action.sa_handler == SIG_IGN)
             continue;
-        action = (struct sigaction){.sa_handler = handler, .sa_flags = (int)SA_RESETHAND};
+        action =
+            (struct sigaction){.sa_handler = handler, .sa_flags = (int)SA_RESETHAND};
         sigaction(heard[i], &action, NULL);
         sigaddset(&open, heard[i]);
     }
@@ -145,13 +154,12 @@ static bool reap(pid_t child, struct child_end *end)
             /* The shell that waits for us sees the stop as it would see the command's.
              */
             raise(SIGSTOP);
-        } else if (WIFSIGNALED(status)) {
-            *end = (struct child_end){128 + WTERMSIG(status), WTERMSIG(status), 0};
-            ended = true;
-        } else {
-            *end = (struct child_end){WEXITSTATUS(status), 0, 0};
-            ended = true;
+            continue;
         }
+        ended = true;
+        *end = WIFSIGNALED(status)
+                   ? (struct child_end){128 + WTERMSIG(status), WTERMSIG(status), 0}
+                   : (struct child_end){WEXITSTATUS(status), 0, 0};
     }
     return ended;
 }
@@ -197,26 +205,16 @@ static bool has_it_already(const siginfo_t *info, pid_t child)
     return info->si_code == SI_KERNEL && !told_alone;
 }
 
-/* What somebody asked of the command, and when. */
-struct asked {
-    int number; /* 0 nothing */
-    uint64_t ns;
-};
-
-static void note_asked(struct asked *asked, int number)
-{
-    if (number == SIGINT || number == SIGTERM || number == SIGHUP)
-        *asked = (struct asked){number, clock_ns(CLOCK_MONOTONIC)};
-}
-
 struct child_end child_wait(pid_t child)
 {
     struct child_end end = {126, 0, 0};
-    struct asked asked = {0};
-    sigset_t mask;
+    uint64_t asked_ns = 0;
+    int asked = 0; /* what somebody asked of the command */
+    sigset_t mask, ends;
 
     if (child < 0)
         return end;
+    child_end_signals(&ends);
     sigprocmask(SIG_BLOCK, NULL, &mask);
     for (;;) {
         siginfo_t info;
@@ -225,11 +223,14 @@ struct child_end child_wait(pid_t child)
         if (number == SIGCHLD) {
             if (!reap(child, &end))
                 continue;
-            if (clock_ns(CLOCK_MONOTONIC) - asked.ns < ASKED_NS)
-                end.asked = asked.number;
+            if (clock_ns(CLOCK_MONOTONIC) - asked_ns < ASKED_NS)
+                end.asked = asked;
             return end;
         }
-        note_asked(&asked, number);
+        if (number > 0 && sigismember(&ends, number)) {
+            asked = number;
+            asked_ns = clock_ns(CLOCK_MONOTONIC);
+        }
         if (number > 0 && !has_it_already(&info, child))
             kill(child, number);
     }

@@ -2,6 +2,7 @@
 #ifndef COMMAND_CHILD_H
 #define COMMAND_CHILD_H
 
+#include <signal.h>
 #include <sys/types.h>
 
 struct child_end {
@@ -9,6 +10,9 @@ struct child_end {
     int signal; /* that ended it; 0 none */
     int asked;  /* INT, TERM or HUP that came to us in the minute before; 0 none */
 };
+
+/* The signals that ask to end: INT, TERM and HUP. */
+void child_end_signals(sigset_t *set);
 
 /* 0 when argv[0] can be executed, else 127 (not found) or 126 (not executable) and a
  * line on stderr. */

@@ -1,14 +1,11 @@
 #include "command/live/holder.h"
 
-#include <arpa/inet.h>
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "command/client.h"
@@ -44,11 +41,9 @@ static bool text_is(const cJSON *document, const char *key, const char *expected
     return text != NULL && strcmp(text, expected) == 0;
 }
 
-static bool number_is(const cJSON *document, const char *key, double expected)
+static double number_of(const cJSON *document, const char *key)
 {
-    const cJSON *item = cJSON_GetObjectItem(document, key);
-
-    return cJSON_IsNumber(item) && item->valuedouble == expected;
+    return cJSON_GetNumberValue(cJSON_GetObjectItem(document, key));
 }
 
 static bool answer_is_ours(const struct client_answer *answer, const char *directory)
@@ -62,35 +57,23 @@ static bool answer_is_ours(const struct client_answer *answer, const char *direc
     document = cJSON_Parse(answer->body);
     snprintf(usual, sizeof(usual), "/dev/shm/trainglass-%u", (unsigned)geteuid());
     ours = text_is(document, "name", "trainglass") &&
-           number_is(document, "uid", geteuid()) &&
-           number_is(document, "layout_major", WIRE_MAJOR) &&
+           number_of(document, "uid") == geteuid() &&
+           number_of(document, "layout_major") == WIRE_MAJOR &&
            (text_is(document, "directory", directory) ||
             (text_is(document, "directory", "") && strcmp(directory, usual) == 0));
     cJSON_Delete(document);
     return ours;
 }
 
-/* Does anybody listen? Asked before anything is sent to a program of someone else. */
+/* Does anybody listen? Asked before anything is sent to a program of someone else; one
+ * that accepts no more would hold us for minutes. */
 static bool is_free(uint16_t port, int patience_ms)
 {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET,
-        .sin_port = htons(port),
-        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-    };
-    /* One that accepts no more would hold us for minutes. */
-    int wait_ms = patience_ms < CONNECT_MS ? patience_ms : CONNECT_MS;
-    struct timeval timeout = {.tv_usec = wait_ms * 1000};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool refused;
+    int fd = client_connect(port, patience_ms < CONNECT_MS ? patience_ms : CONNECT_MS);
 
-    if (fd < 0)
-        return false;
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-    refused = connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 &&
-              errno == ECONNREFUSED;
-    close(fd);
-    return refused;
+    if (fd >= 0)
+        close(fd);
+    return fd == -ECONNREFUSED;
 }
 
 static int ask_health(uint16_t port, int patience_ms, struct client_answer *answer)

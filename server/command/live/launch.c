@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include "command/live/child.h"
 #include "command/live/holder.h"
 #include "command/places.h"
+#include "serve.h"
 #include "wire/clock.h"
 
 #define PORTS_TRIED 20 /* the next free one; beyond that something is odd */
@@ -59,21 +61,13 @@ const char *launch_address(const struct options *options)
     return network_is_virtual() ? "0.0.0.0" : "127.0.0.1";
 }
 
-bool launch_is_loopback(const char *address)
-{
-    return strncmp(address, "127.", 4) == 0;
-}
-
 bool launch_make_token(char *token, size_t size)
 {
-    unsigned char random[16];
+    uint64_t random[2];
 
-    if (size < 2 * sizeof(random) + 1 ||
-        getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-        return false;
-    for (size_t i = 0; i < sizeof(random); i++)
-        snprintf(token + 2 * i, 3, "%02x", random[i]);
-    return true;
+    return getrandom(random, sizeof(random), 0) == (ssize_t)sizeof(random) &&
+           snprintf(token, size, "%016" PRIx64 "%016" PRIx64, random[0], random[1]) <
+               (int)size;
 }
 
 void launch_lock_path(char *path, const char *directory, uint16_t port)
@@ -81,23 +75,14 @@ void launch_lock_path(char *path, const char *directory, uint16_t port)
     snprintf(path, PLACE_BYTES, "%.900s/port-%u.lock", directory, port);
 }
 
-const char *launch_log_path(char *path, const struct options *options, uint16_t port)
-{
-    char state[PLACE_BYTES];
-
-    if (!place_state(options, state) || place_make(state) != 0)
-        return NULL;
-    snprintf(path, PLACE_BYTES, "%.900s/server-%u.log", state, port);
-    return path;
-}
-
 static int open_log(const struct options *options, uint16_t port)
 {
-    char path[PLACE_BYTES], old[PLACE_BYTES + 8];
+    char state[PLACE_BYTES], path[PLACE_BYTES], old[PLACE_BYTES + 8];
     struct stat status;
     int fd = -1;
 
-    if (launch_log_path(path, options, port) != NULL) {
+    if (place_state(options, state) && place_make(state) == 0) {
+        snprintf(path, sizeof(path), "%.900s/server-%u.log", state, port);
         snprintf(old, sizeof(old), "%s.old", path);
         if (stat(path, &status) == 0 && status.st_size > LOG_BYTES_MAX)
             rename(path, old);
@@ -106,41 +91,54 @@ static int open_log(const struct options *options, uint16_t port)
     return fd >= 0 ? fd : open("/dev/null", O_WRONLY);
 }
 
-/* argv of the server: every setting that it would not find itself, but the token, which other
- * users must not read in the process list. */
+/* The value of a setting for the server, NULL where it finds the same one itself, or must
+ * not get it: other users read the process list, and so no token. */
+static const char *server_value(const struct options *options, int id,
+                                const char *directory, char path[PLACE_BYTES])
+{
+    const struct option_value *value = &options->values[id];
+
+    switch (id) {
+    case OPTION_LINGER:
+        return value->text;
+    case OPTION_DIR:
+        return *value->text != '\0' ? directory : NULL;
+    case OPTION_PORT: /* the one that is tried */
+    case OPTION_TOKEN:
+    case OPTION_BUDGET:
+    case OPTION_LEVEL:
+    case OPTION_CUDA_GRAPHS:
+        return NULL;
+    default:
+        if (value->origin <= OPTION_FROM_CONFIG)
+            return NULL;
+        if (id != OPTION_STATE_DIR && id != OPTION_WINDOW_DIR)
+            return value->text;
+        return *value->text != '\0' && place_absolute(value->text, path) ? path : NULL;
+    }
+}
+
+/* argv of the server, freed by the caller; false when out of memory. */
 #define SERVER_WORDS (OPTIONS + 8)
-static void server_arguments(char *words[SERVER_WORDS], const struct options *options,
+static bool server_arguments(char *words[SERVER_WORDS], const struct options *options,
                              const char *directory, uint16_t port)
 {
-    int count = 0;
+    char path[PLACE_BYTES];
+    int count = 4;
+    bool made = (words[0] = strdup("trainglass")) != NULL &&
+                (words[1] = strdup("serve")) != NULL &&
+                asprintf(&words[2], "--port=%u", port) >= 0 &&
+                asprintf(&words[3], "--ready-fd=%d", READY_FD) >= 0;
 
-    words[count++] = strdup("trainglass");
-    words[count++] = strdup("serve");
-    if (asprintf(&words[count++], "--port=%u", port) < 0 ||
-        asprintf(&words[count++], "--ready-fd=%d", READY_FD) < 0 ||
-        asprintf(&words[count++], "--linger=%s", options_text(options, OPTION_LINGER)) <
-            0)
-        words[0] = NULL;
-    if (*options_text(options, OPTION_DIR) != '\0' &&
-        asprintf(&words[count++], "--dir=%s", directory) < 0)
-        words[0] = NULL;
-    for (int id = 0; id < options_count(); id++) {
-        const struct option_value *value = &options->values[id];
-        char path[PLACE_BYTES];
+    for (int id = 0; made && id < options_count(); id++) {
+        const char *value = server_value(options, id, directory, path);
 
-        if (value->origin <= OPTION_FROM_CONFIG || id == OPTION_PORT ||
-            id == OPTION_LINGER || id == OPTION_DIR || id == OPTION_TOKEN ||
-            id == OPTION_BUDGET || id == OPTION_LEVEL || id == OPTION_CUDA_GRAPHS)
-            continue;
-        bool folder = id == OPTION_STATE_DIR || id == OPTION_WINDOW_DIR;
-
-        if (folder && (*value->text == '\0' || !place_absolute(value->text, path)))
-            continue;
-        if (asprintf(&words[count++], "--%s=%s", option_key(id)->name,
-                     folder ? path : value->text) < 0)
-            words[0] = NULL;
+        if (value != NULL)
+            made = asprintf(&words[count++], "%s=%s", option_flag(id), value) >= 0;
     }
-    words[count] = NULL;
+    if (!made)
+        words[count - 1] = NULL; /* asprintf() leaves anything there */
+    return made;
 }
 
 /* In the grandchild: nothing of ours but the descriptor that says "ready". */
@@ -223,8 +221,9 @@ static int start_server(struct launched *launched, const struct options *options
         return error;
     }
     log = open_log(options, port);
-    server_arguments(words, options, directory, port);
-    error = words[0] != NULL && log >= 0 ? spawn(words, ready[1], log) : -ENOMEM;
+    error = server_arguments(words, options, directory, port) && log >= 0
+                ? spawn(words, ready[1], log)
+                : -ENOMEM;
     close(ready[1]);
     if (error == 0)
         error = await_ready(ready[0], launched->reason, sizeof(launched->reason));
@@ -269,7 +268,7 @@ static void prepare_token(struct launched *launched, const struct options *optio
 {
     const char *token = options_text(options, OPTION_TOKEN);
 
-    if (launch_is_loopback(launch_address(options)))
+    if (serve_is_loopback(launch_address(options)))
         return;
     if (*token != '\0')
         snprintf(launched->token, sizeof(launched->token), "%s", token);

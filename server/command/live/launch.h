@@ -24,16 +24,10 @@ void launch_server(struct launched *launched, const struct options *options,
  * its path. */
 void launch_lock_path(char *path, const char *directory, uint16_t port);
 
-/* The log of the server at `port`, NULL when there is no place for it. */
-const char *launch_log_path(char *path, const struct options *options, uint16_t port);
-
 /* A random password for the page; false when the system has no randomness yet. */
 bool launch_make_token(char *token, size_t size);
 
 /* The address that `bind` stands for: itself, or what "auto" comes to here. */
 const char *launch_address(const struct options *options);
-
-/* Does only this machine reach it? */
-bool launch_is_loopback(const char *address);
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "command/command.h"
 #include "command/files/analyze.h"
+#include "command/live/child.h"
 #include "command/live/holder.h"
 #include "command/live/launch.h"
 #include "command/places.h"
@@ -53,10 +54,7 @@ static void wait_for_end(const struct serve *serve, const char *directory,
     uint64_t busy_ns = clock_ns(CLOCK_MONOTONIC);
     sigset_t mask;
 
-    sigemptyset(&mask);
-    sigaddset(&mask, SIGTERM);
-    sigaddset(&mask, SIGINT);
-    sigaddset(&mask, SIGHUP);
+    child_end_signals(&mask);
     if (linger_ms == OPTION_FOREVER) {
         while (sigwaitinfo(&mask, NULL) < 0)
             ;
@@ -81,11 +79,11 @@ static void wait_for_end(const struct serve *serve, const char *directory,
 /* They are blocked, for wait_for_end(): they wait. */
 static bool is_unwanted(void)
 {
-    sigset_t pending;
+    sigset_t pending, mask;
 
-    return sigpending(&pending) == 0 &&
-           (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT) ||
-            sigismember(&pending, SIGHUP));
+    child_end_signals(&mask);
+    return sigpending(&pending) == 0 && sigandset(&pending, &pending, &mask) == 0 &&
+           !sigisemptyset(&pending);
 }
 
 static void complain_unread(const char *name, const char *reason)
@@ -126,16 +124,6 @@ static void tell_ready(const char *flag, const char *text)
     close(fd);
 }
 
-static int check(const struct options *options, const char *directory)
-{
-    uint16_t port = (uint16_t)options_number(options, OPTION_PORT);
-
-    if (holder_ask(port, directory, HOLDER_PATIENCE_MS) == HOLDER_OURS)
-        return EXIT_DONE;
-    command_complain("no server of yours answers on port %u", port);
-    return EXIT_CANNOT_START;
-}
-
 /* In the log of a run's server the token has no place: the run itself has said it. */
 static void print_start(const struct serve_options *options, uint16_t port, bool logged)
 {
@@ -143,7 +131,7 @@ static void print_start(const struct serve_options *options, uint16_t port, bool
 
     printf("trainglass: http://localhost:%u%s/%s%s\n", port, options->base_path,
            token ? "?token=" : "", token ? options->token : "");
-    if (!launch_is_loopback(options->bind))
+    if (!serve_is_loopback(options->bind))
         printf(
             "trainglass: listens on %s: other machines reach it by this one's name\n",
             options->bind);
@@ -222,8 +210,14 @@ int command_serve(const struct invocation *invocation)
     findings_configure(&findings);
     if (!place_directory(options, directory) || !place_state(options, state))
         state[0] = '\0';
-    if (invocation->flags[FLAG_CHECK] != NULL)
-        return check(options, directory);
+    if (invocation->flags[FLAG_CHECK] != NULL) {
+        uint16_t port = (uint16_t)options_number(options, OPTION_PORT);
+
+        if (holder_ask(port, directory, HOLDER_PATIENCE_MS) == HOLDER_OURS)
+            return EXIT_DONE;
+        command_complain("no server of yours answers on port %u", port);
+        return EXIT_CANNOT_START;
+    }
     if (*options_text(options, OPTION_WINDOW_DIR) != '\0')
         (void)place_absolute(options_text(options, OPTION_WINDOW_DIR), windows);
     else if (state[0] != '\0')
@@ -234,7 +228,7 @@ int command_serve(const struct invocation *invocation)
         place_warn_of_state(options);
     if (*options_text(options, OPTION_DIR) != '\0')
         serve.directory = directory;
-    if (!launch_is_loopback(serve.bind) && *serve.token == '\0') {
+    if (!serve_is_loopback(serve.bind) && *serve.token == '\0') {
         if (!launch_make_token(token, sizeof(token))) {
             command_complain(
                 "no randomness for a token; set one with TRAINGLASS_TOKEN");
@@ -243,10 +237,7 @@ int command_serve(const struct invocation *invocation)
         serve.token = token;
     }
     /* Before any thread starts, so that all inherit it and only we take them. */
-    sigemptyset(&mask);
-    sigaddset(&mask, SIGTERM);
-    sigaddset(&mask, SIGINT);
-    sigaddset(&mask, SIGHUP);
+    child_end_signals(&mask);
     sigprocmask(SIG_BLOCK, &mask, NULL);
     /* The limit of a job's files is its server's too: a log or a store that may grow no
      * more is an error of that file, not the end of the page. */

@@ -145,11 +145,8 @@ static int wait_until(struct trial *trial, uint64_t until_ns)
                                   (long)(left % 1000000000)};
     sigset_t heard;
 
-    sigemptyset(&heard);
+    child_end_signals(&heard);
     sigaddset(&heard, SIGCHLD);
-    sigaddset(&heard, SIGINT);
-    sigaddset(&heard, SIGTERM);
-    sigaddset(&heard, SIGHUP);
     int number = sigtimedwait(&heard, NULL, &time);
 
     note_ends(trial);
