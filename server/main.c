@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,33 +19,12 @@ static void hold_standard_descriptors(void)
                        (i == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
 }
 
-static int print_config(void)
-{
-    char *text = options_default_file();
-
-    if (text == NULL)
-        return EXIT_CANNOT_START;
-    (void)fputs(text, stdout); /* what went wrong is asked below */
-    free(text);
-    return command_end_output();
-}
-
 static const struct command *find_command(const char *name)
 {
     for (const struct command *command = commands; command->name != NULL; command++)
         if (strcmp(command->name, name) == 0)
             return command;
     return NULL;
-}
-
-static int usage(const char *name)
-{
-    if (name == NULL) {
-        arguments_help();
-        return EXIT_USAGE;
-    }
-    command_complain("'%.100s' is no command; `trainglass --help` lists them", name);
-    return EXIT_USAGE;
 }
 
 int main(int argc, char **argv)
@@ -65,11 +43,20 @@ int main(int argc, char **argv)
         puts("trainglass " TRAINGLASS_VERSION);
         return EXIT_DONE;
     }
-    if (word != NULL && strcmp(word, "--print-config") == 0)
-        return print_config();
-    invocation.command = word ? find_command(word) : NULL;
-    if (invocation.command == NULL)
-        return usage(word);
+    if (word != NULL && strcmp(word, "--print-config") == 0) {
+        options_print_defaults(stdout);
+        return command_end_output();
+    }
+    if (word == NULL) {
+        arguments_help();
+        return EXIT_USAGE;
+    }
+    invocation.command = find_command(word);
+    if (invocation.command == NULL) {
+        command_complain("'%.100s' is no command; `trainglass --help` lists them",
+                         word);
+        return EXIT_USAGE;
+    }
     error = arguments_parse(&invocation, argc - 1, argv + 1,
                             place_find(PLACE_CONFIG, config) ? config : NULL, environ);
     if (error == 1) {

@@ -384,14 +384,8 @@ static void describe_key(FILE *out, int id)
     fprintf(out, "%s =%s%s\n", key->name, *key->initial ? " " : "", key->initial);
 }
 
-char *options_default_file(void)
+void options_print_defaults(FILE *out)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-
-    if (out == NULL)
-        return NULL;
     fputs("# Settings of trainglass and their defaults. A flag (--port 9000) wins over "
           "the\n"
           "# environment (TRAINGLASS_PORT=9000), that over --config FILE, that over "
@@ -401,11 +395,6 @@ char *options_default_file(void)
           out);
     for (int id = 0; id < options_count(); id++)
         describe_key(out, id);
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
 }
 
 const char *options_text(const struct options *options, enum option_id id)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "findings/findings.h"
 #include "wire/attributes.h"
@@ -110,9 +111,8 @@ MUST_CHECK int options_read_environment(struct options *options,
 /* What a value may be, for errors and help: "a whole number from 0 to 65535". */
 void options_describe(const struct option_key *key, char *text, size_t size);
 
-/* The whole default configuration, as config/trainglass.conf holds it; freed by the
- * caller; NULL when out of memory. */
-char *options_default_file(void);
+/* The whole default configuration, as config/trainglass.conf holds it. */
+void options_print_defaults(FILE *out);
 
 const char *options_text(const struct options *options, enum option_id id);
 int64_t options_number(const struct options *options, enum option_id id);

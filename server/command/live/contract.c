@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,41 +101,21 @@ void contract_open(struct contract *contract, const struct options *options,
     contract->oom_kills = oom_kills();
 }
 
-static void export(const char *name, const char *value, bool overwrite)
+PRINTF(2, 3) static void export(const char *name, const char *format, ...)
 {
+    va_list arguments;
+    char *value;
+
+    va_start(arguments, format);
+    int length = vasprintf(&value, format, arguments);
+
+    va_end(arguments);
     /* One thread, before the command is started. NOLINTNEXTLINE(concurrency-mt-unsafe)
      */
-    if (setenv(name, value, overwrite) != 0)
+    if (length < 0 || setenv(name, value, 1) != 0)
         command_complain("%s could not be set: %s", name, strerror(errno));
-}
-
-/* Where a job writes its windows, as the server has it; absolute, for jobs change their
- * folder. */
-static void export_folder(const char *name, const char *folder)
-{
-    char path[PLACE_BYTES];
-
-    if (*folder != '\0' && place_absolute(folder, path))
-        export(name, path, true);
-}
-
-static void export_python(void)
-{
-    const char *old = getenv("PYTHONPATH");
-    char folder[PLACE_BYTES], *joined;
-
-    if (!place_find(PLACE_PYTHON, folder)) {
-        command_complain("the Python side is not installed; Python jobs are not seen");
-        return;
-    }
-    if (old == NULL || *old == '\0') {
-        export("PYTHONPATH", folder, true);
-        return;
-    }
-    if (asprintf(&joined, "%s:%s", folder, old) < 0)
-        return;
-    export("PYTHONPATH", joined, true);
-    free(joined);
+    if (length >= 0)
+        free(value);
 }
 
 /* Such a tool injects itself into CUDA; Nsight Compute ends where somebody else is named.
@@ -150,48 +131,56 @@ static bool injects_itself(const char *program)
     return false;
 }
 
-/* Without a page of its own it may be that of a run around this one, which `trainglass.url()`
- * asks whether it watches the folder. */
-static void export_address(const struct contract *contract,
-                           const struct options *options)
+static void export_library(char *const *argv)
 {
-    char address[256]; /* a base path has at most 200 bytes */
+    const char *python = getenv("PYTHONPATH");
+    char path[PLACE_BYTES];
 
-    if (contract->port == 0)
+    if (!place_find(PLACE_LIBRARY, path)) {
+        command_complain("libtrainglass.so is not beside this program; nothing is "
+                         "recorded");
         return;
-    snprintf(address, sizeof(address), "http://localhost:%u%s", contract->port,
-             options_text(options, OPTION_BASE_PATH));
-    export("TRAINGLASS_URL", address, true);
+    }
+    export("TRAINGLASS_LIBRARY", "%s", path);
+    if (getenv("NVTX_INJECTION64_PATH") == NULL)
+        export("NVTX_INJECTION64_PATH", "%s", path);
+    if (getenv("CUDA_INJECTION64_PATH") == NULL && !injects_itself(argv[0]))
+        export("CUDA_INJECTION64_PATH", "%s", path);
+    if (!place_find(PLACE_PYTHON, path))
+        command_complain("the Python side is not installed; Python jobs are not seen");
+    else if (python == NULL || *python == '\0')
+        export("PYTHONPATH", "%s", path);
+    else
+        export("PYTHONPATH", "%s:%s", path, python);
 }
 
 void contract_export(const struct contract *contract, const struct options *options,
                      char *const *argv)
 {
-    char number[32], library[PLACE_BYTES];
+    const char *windows = options_text(options, OPTION_WINDOW_DIR);
+    const char *state = options_text(options, OPTION_STATE_DIR);
+    char path[PLACE_BYTES];
 
-    snprintf(number, sizeof(number), "%llu", (unsigned long long)contract->zero_ns);
-    export("TRAINGLASS_SESSION", contract->session, true);
-    export("TRAINGLASS_RUN_NAME", contract->run_name, true);
-    export("TRAINGLASS_ZERO", number, true);
-    export("TRAINGLASS_BUDGET", options_text(options, OPTION_BUDGET), true);
-    export("TRAINGLASS_LEVEL", options_text(options, OPTION_LEVEL), true);
-    export("TRAINGLASS_CUDA_GRAPHS", options_text(options, OPTION_CUDA_GRAPHS), true);
-    export("TRAINGLASS_SHARE", options_text(options, OPTION_SHARE), true);
-    export_folder("TRAINGLASS_WINDOW_DIR", options_text(options, OPTION_WINDOW_DIR));
-    export_folder("TRAINGLASS_STATE_DIR", options_text(options, OPTION_STATE_DIR));
+    export("TRAINGLASS_SESSION", "%s", contract->session);
+    export("TRAINGLASS_RUN_NAME", "%s", contract->run_name);
+    export("TRAINGLASS_ZERO", "%" PRIu64, contract->zero_ns);
+    export("TRAINGLASS_BUDGET", "%s", options_text(options, OPTION_BUDGET));
+    export("TRAINGLASS_LEVEL", "%s", options_text(options, OPTION_LEVEL));
+    export("TRAINGLASS_CUDA_GRAPHS", "%s", options_text(options, OPTION_CUDA_GRAPHS));
+    export("TRAINGLASS_SHARE", "%s", options_text(options, OPTION_SHARE));
+    /* As the server has them; absolute, for jobs change their folder. */
+    if (*windows != '\0' && place_absolute(windows, path))
+        export("TRAINGLASS_WINDOW_DIR", "%s", path);
+    if (*state != '\0' && place_absolute(state, path))
+        export("TRAINGLASS_STATE_DIR", "%s", path);
     if (contract->directory[0] != '\0')
-        export("TRAINGLASS_DIR", contract->directory, true);
-    export_address(contract, options);
-    if (!place_find(PLACE_LIBRARY, library)) {
-        command_complain("libtrainglass.so is not beside this program; nothing is "
-                         "recorded");
-        return;
-    }
-    export("TRAINGLASS_LIBRARY", library, true);
-    export("NVTX_INJECTION64_PATH", library, false);
-    if (!injects_itself(argv[0]))
-        export("CUDA_INJECTION64_PATH", library, false);
-    export_python();
+        export("TRAINGLASS_DIR", "%s", contract->directory);
+    /* Without a page of its own it may be that of a run around this one, which
+     * `trainglass.url()` asks whether it watches the folder. */
+    if (contract->port != 0)
+        export("TRAINGLASS_URL", "http://localhost:%u%s", contract->port,
+               options_text(options, OPTION_BASE_PATH));
+    export_library(argv);
 }
 
 static void note_path(const struct contract *contract, const char *suffix,

@@ -13,7 +13,7 @@
 #include "command/live/contract.h"
 #include "command/live/launch.h"
 #include "command/places.h"
-#include "command/segments/own_figure.h"
+#include "command/segments/segment_file.h"
 #include "wire/run_note.h"
 
 /* Under SSH the page is on the far machine: the line that brings it here. */

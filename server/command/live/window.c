@@ -110,6 +110,13 @@ static const char *text_of(const cJSON *row, const char *key)
     return text != NULL ? text : "";
 }
 
+/* For a terminal: cleans it where it is. */
+static const char *clean_text(cJSON *row, const char *key)
+{
+    terminal_clean(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, key)));
+    return text_of(row, key);
+}
+
 static double number_of(const cJSON *row, const char *key)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, key);
@@ -129,32 +136,25 @@ static bool keep_ours(cJSON *document, const char *id)
         if (strcmp(text_of(row, "id"), id) != 0)
             cJSON_DeleteItemFromArray(rows, i);
         else
-            settled &=
-                cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "settled")) != 0;
+            settled &= cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "settled"));
     }
     return settled && cJSON_GetArraySize(rows) > 0;
 }
 
 static void print_row(cJSON *row)
 {
-    char rank[24] = "", reason[300], path[1100], ended[80];
-    const cJSON *number = cJSON_GetObjectItemCaseSensitive(row, "rank");
+    const char *reason = clean_text(row, "reason");
 
-    snprintf(reason, sizeof(reason), "%s", text_of(row, "reason"));
-    snprintf(path, sizeof(path), "%s", text_of(row, "path"));
-    snprintf(ended, sizeof(ended), "%s", text_of(row, "ended_by"));
-    terminal_clean(reason);
-    terminal_clean(path);
-    terminal_clean(ended);
-    if (cJSON_IsNumber(number))
-        snprintf(rank, sizeof(rank), "rank %.0f: ", number->valuedouble);
+    if (cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(row, "rank")))
+        printf("rank %.0f: ", number_of(row, "rank"));
     if (strcmp(text_of(row, "state"), "done") != 0) {
-        printf("%s%s: %s\n", rank, text_of(row, "state"), reason);
+        printf("%s: %.299s\n", text_of(row, "state"), reason);
         return;
     }
-    printf("%s%.0f of %.0f steps from step %.0f on, ended by %s, %.1f MB\n  %s\n", rank,
+    printf("%.0f of %.0f steps from step %.0f on, ended by %.79s, %.1f MB\n  %.1099s\n",
            number_of(row, "steps"), number_of(row, "asked_steps"),
-           number_of(row, "first_step"), ended, number_of(row, "bytes") / 1e6, path);
+           number_of(row, "first_step"), clean_text(row, "ended_by"),
+           number_of(row, "bytes") / 1e6, clean_text(row, "path"));
     printf("  cost: %.0f ms to start, %.0f ms to stop, %.0f ms to write beside the "
            "training\n",
            number_of(row, "start_ms"), number_of(row, "stop_ms"),
@@ -162,7 +162,7 @@ static void print_row(cJSON *row)
     if (*text_of(row, "trace") != '\0')
         printf("  on the page as session %s\n", text_of(row, "trace"));
     if (*reason != '\0')
-        printf("  %s\n", reason);
+        printf("  %.299s\n", reason);
 }
 
 /* Prints what became of it and frees it. */
@@ -210,7 +210,7 @@ static int wait_for(const struct asking *asking)
 
 static int ask(struct asking *asking, cJSON *wish)
 {
-    char *body = cJSON_PrintUnformatted(wish), error[300];
+    char *body = cJSON_PrintUnformatted(wish);
     int status = 0;
     cJSON *answer = body != NULL ? talk(asking, body, &status) : NULL;
 
@@ -218,9 +218,7 @@ static int ask(struct asking *asking, cJSON *wish)
     if (answer == NULL)
         return EXIT_CANNOT_START;
     if (status != 202) {
-        snprintf(error, sizeof(error), "%s", text_of(answer, "error"));
-        terminal_clean(error);
-        command_complain("no window: %s", error);
+        command_complain("no window: %.299s", clean_text(answer, "error"));
         cJSON_Delete(answer);
         return status == 400 ? EXIT_USAGE : EXIT_CANNOT_START;
     }

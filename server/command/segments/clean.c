@@ -13,6 +13,7 @@
 #include "command/command.h"
 #include "command/places.h"
 #include "command/segments/segment_file.h"
+#include "wire/text.h"
 
 struct cleaning {
     const char *directory;
@@ -48,41 +49,40 @@ static const struct segment_entry *segment_of(const struct cleaning *cleaning,
     return NULL;
 }
 
-/* Is the segment there that `name` belongs to? One that was not when they were listed is of
- * a job that has just begun. */
-static bool is_there(int folder, const char *name)
+static bool ends_so(const char *name, const char *const *suffixes)
 {
-    char segment[NAME_MAX + 8];
-
-    snprintf(segment, sizeof(segment), "%.*s.seg", (int)strcspn(name, "."), name);
-    return faccessat(folder, segment, F_OK, 0) == 0;
+    while (*suffixes != NULL && !segment_file_is(name, *suffixes))
+        suffixes++;
+    return *suffixes != NULL;
 }
 
 static bool is_left_behind(const struct cleaning *cleaning, int folder,
                            const char *name)
 {
-    const struct segment_entry *segment;
-    char session[WIRE_TEXT];
+    static const char *const of_runs[] = {".run", ".run.new", NULL};
+    static const char *const of_sessions[] = {".end", ".end.new", NULL};
+    static const char *const of_segments[] = {".seg",  ".ctl", ".stacks",
+                                              ".done", ".win", NULL};
+    const struct segment_entry *segment = segment_of(cleaning, name);
+    char text[NAME_MAX + 8];
 
-    if (segment_file_is(name, ".run") || segment_file_is(name, ".run.new") ||
-        (segment_file_is(name, ".lock") &&
-         strncmp(name, "port-", strlen("port-")) == 0))
+    if (ends_so(name, of_runs) ||
+        (segment_file_is(name, ".lock") && text_starts(name, "port-")))
         return segment_note_is_abandoned(folder, name); /* nobody holds it */
-    if (segment_file_is(name, ".end") || segment_file_is(name, ".end.new")) {
-        size_t tail = strlen(segment_file_is(name, ".end") ? ".end" : ".end.new");
+    if (ends_so(name, of_sessions)) {
+        size_t tail = strlen(text_ends(name, ".new") ? ".end.new" : ".end");
 
-        snprintf(session, sizeof(session), "%.*s", (int)(strlen(name) - tail), name);
-        return !is_alive(cleaning, session);
+        snprintf(text, sizeof(text), "%.*s", (int)(strlen(name) - tail), name);
+        return !is_alive(cleaning, text);
     }
-    if (!segment_file_is(name, ".seg") && !segment_file_is(name, ".ctl") &&
-        !segment_file_is(name, ".stacks") && !segment_file_is(name, ".done") &&
-        !segment_file_is(name, ".win"))
+    if (!ends_so(name, of_segments))
         return false;
-    segment = segment_of(cleaning, name);
-    if (segment == NULL)
-        return !is_there(folder, name);
-    return !segment->alive &&
-           (segment->session[0] == '\0' || !is_alive(cleaning, segment->session));
+    if (segment != NULL)
+        return !segment->alive &&
+               (segment->session[0] == '\0' || !is_alive(cleaning, segment->session));
+    /* A segment that was not there when they were listed is of a job that has just begun. */
+    snprintf(text, sizeof(text), "%.*s.seg", (int)strcspn(name, "."), name);
+    return faccessat(folder, text, F_OK, 0) != 0;
 }
 
 static void remove_file(struct cleaning *cleaning, int folder, const char *name)
@@ -100,22 +100,11 @@ static void remove_file(struct cleaning *cleaning, int folder, const char *name)
     cleaning->bytes += (uint64_t)status.st_blocks * 512;
 }
 
-static void clean_folder(struct cleaning *cleaning, DIR *folder)
-{
-    struct dirent *found;
-
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of our own */
-    while ((found = readdir(folder)) != NULL)
-        if (is_left_behind(cleaning, dirfd(folder), found->d_name))
-            remove_file(cleaning, dirfd(folder), found->d_name);
-}
-
 static int report(const struct cleaning *cleaning, bool json)
 {
-    cJSON *document;
-
     if (json) {
-        document = cJSON_CreateObject();
+        cJSON *document = cJSON_CreateObject();
+
         cJSON_AddStringToObject(document, "directory", cleaning->directory);
         cJSON_AddBoolToObject(document, "dry_run", cleaning->dry_run);
         cJSON_AddNumberToObject(document, "files", cleaning->files);
@@ -137,6 +126,7 @@ static int report(const struct cleaning *cleaning, bool json)
 int command_clean(const struct invocation *invocation)
 {
     struct segment_entry *entries = NULL;
+    struct dirent *found;
     char directory[PLACE_BYTES];
     struct cleaning cleaning = {.dry_run = invocation->flags[0] != NULL};
     DIR *folder;
@@ -152,10 +142,12 @@ int command_clean(const struct invocation *invocation)
         free(entries);
         return EXIT_UNREADABLE;
     }
-    if (folder != NULL) {
-        clean_folder(&cleaning, folder);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of our own */
+    while (folder != NULL && (found = readdir(folder)) != NULL)
+        if (is_left_behind(&cleaning, dirfd(folder), found->d_name))
+            remove_file(&cleaning, dirfd(folder), found->d_name);
+    if (folder != NULL)
         closedir(folder);
-    }
     free(entries);
     return report(&cleaning, invocation->json);
 }

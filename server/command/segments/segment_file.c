@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #define ENTRIES_FIRST 64
 #define PAGE          4096u
+#define RELAXED(word) atomic_load_explicit(&(word), memory_order_relaxed)
 
 bool segment_file_is(const char *name, const char *suffix)
 {
@@ -114,11 +116,9 @@ static void read_entry(int folder, const char *name, struct segment_entry *entry
         copy_text(entry->run_name, header.run_name);
         entry->pid = header.pid;
         entry->role = header.role;
-        entry->rank = wire_number(
-            atomic_load_explicit(&header.live_rank, memory_order_relaxed), header.rank);
-        entry->steps = atomic_load_explicit(&header.steps, memory_order_relaxed);
-        entry->ended = atomic_load_explicit(&header.ended, memory_order_relaxed) == 1 ||
-                       has_ended(folder, entry);
+        entry->rank = wire_number(RELAXED(header.live_rank), header.rank);
+        entry->steps = RELAXED(header.steps);
+        entry->ended = RELAXED(header.ended) == 1 || has_ended(folder, entry);
         entry->zero_realtime_ns = header.zero_realtime_ns;
     }
     close(fd);
@@ -197,8 +197,7 @@ static void refresh_rings(const struct segment_file *file, int fd)
     const struct wire_layout *layout = &file->view.layout;
 
     for (uint32_t slot = 0; slot < layout->thread_count; slot++) {
-        uint64_t offset = atomic_load_explicit(&file->view.threads[slot].ring_offset,
-                                               memory_order_relaxed);
+        uint64_t offset = RELAXED(file->view.threads[slot].ring_offset);
         uint64_t field = offset + offsetof(struct ring_shared, reserve), reserve;
 
         if (offset < layout->rings_offset || offset % 128 != 0 ||
@@ -246,4 +245,50 @@ void segment_file_close(struct segment_file *file)
 {
     free(file->bytes);
     file->bytes = NULL;
+}
+
+static double pct_of(const _Atomic uint64_t *bits)
+{
+    uint64_t word = RELAXED(*bits);
+    double pct;
+
+    memcpy(&pct, &word, sizeof(pct));
+    return isfinite(pct) ? pct : (double)NAN;
+}
+
+static bool read_governor(const char *folder, const char *name,
+                          struct own_figure *figure)
+{
+    struct segment_file file;
+    const char *reason;
+
+    if (segment_file_open(&file, folder, name, &reason) != 0)
+        return false;
+    const struct wire_governor *sums = &file.view.header->governor;
+    uint64_t sequence = RELAXED(sums->sequence);
+
+    figure->measured_pct = pct_of(&sums->measured);
+    figure->low_pct = pct_of(&sums->ci_low);
+    figure->high_pct = pct_of(&sums->ci_high);
+    figure->budget_pct = pct_of(&sums->budget);
+    figure->steps = RELAXED(file.view.header->steps);
+    segment_file_close(&file);
+    /* Odd: it was killed while it wrote. */
+    return sequence != 0 && sequence % 2 == 0 && !isnan(figure->measured_pct);
+}
+
+bool own_figure_read(const char *folder, const char *session, struct own_figure *figure)
+{
+    struct segment_entry *entries;
+    int count = segment_list(folder, &entries), most = -1;
+    bool known;
+
+    for (int i = 0; i < count; i++)
+        if (entries[i].steps > 0 &&
+            (session == NULL || strcmp(entries[i].session, session) == 0) &&
+            (most < 0 || entries[i].steps > entries[most].steps))
+            most = i;
+    known = most >= 0 && read_governor(folder, entries[most].file, figure);
+    free(entries);
+    return known;
 }

@@ -46,4 +46,16 @@ bool segment_file_is(const char *name, const char *suffix);
 /* A note or lock of a run: does nobody hold it any more? */
 bool segment_note_is_abandoned(int folder, const char *name);
 
+/* What the probe says that it cost a run, from the segment that the run left. */
+struct own_figure {
+    double measured_pct, low_pct, high_pct; /* as /api/overhead has them; NaN unknown */
+    double budget_pct;
+    uint64_t steps;
+};
+
+/* Of the process with the most steps, of all in the folder or of one session (NULL: all);
+ * false where none says anything. */
+bool own_figure_read(const char *folder, const char *session,
+                     struct own_figure *figure);
+
 #endif

@@ -1,5 +1,6 @@
 #include "command/selftest/pair.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
@@ -14,14 +15,14 @@
 #include <unistd.h>
 
 #include "command/live/child.h"
-#include "command/selftest/affinity.h"
 #include "command/selftest/step_times.h"
 #include "ingest/group.h"
 #include "wire/clock.h"
 
-#define WINDOW_NS  UINT64_C(50000000)
-#define WARM_NS    UINT64_C(2000000000) /* of steps: caches, allocators, the budget */
-#define WARM_STEPS 5u
+#define PROCESSES_MAX 256 /* of a job; those beyond stay where they are */
+#define WINDOW_NS     UINT64_C(50000000)
+#define WARM_NS       UINT64_C(2000000000) /* of steps: caches, allocators, the budget */
+#define WARM_STEPS    5u
 #define LEAVE_NS                                                                       \
     UINT64_C(20000000000)    /* a job may write what it has when it is ended */
 #define OUTPUT_MAX (1 << 20) /* the newest of it is kept, in shared memory */
@@ -52,15 +53,71 @@ static uint64_t now_ns(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
+/* Of one thread, 0 the calling one. Best effort: it may be gone. */
+static void move_thread(pid_t thread, int core)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET((unsigned)core, &set);
+    (void)sched_setaffinity(thread, sizeof(set), &set);
+}
+
+/* Appends the children that a thread has started. */
+static int add_children(pid_t pid, const char *thread, pid_t *pids, int count)
+{
+    char path[64];
+    int child;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", pid, thread);
+    FILE *file = fopen(path, "re");
+
+    while (file != NULL && count < PROCESSES_MAX && fscanf(file, "%d", &child) == 1)
+        pids[count++] = child;
+    if (file != NULL)
+        (void)fclose(file);
+    return count;
+}
+
+/* All threads of a process and of its descendants; what they start inherits it. */
+static void move_tree(pid_t pid, int core)
+{
+    pid_t pids[PROCESSES_MAX] = {pid};
+
+    for (int i = 0, count = 1; i < count; i++) {
+        char path[32];
+        struct dirent *thread;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/task", pids[i]);
+        DIR *threads = opendir(path);
+
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of our own */
+        while (threads != NULL && (thread = readdir(threads)) != NULL) {
+            if (thread->d_name[0] == '.')
+                continue;
+            move_thread((pid_t)strtol(thread->d_name, NULL, 10), core);
+            count = add_children(pids[i], thread->d_name, pids, count);
+        }
+        if (threads != NULL)
+            closedir(threads);
+    }
+}
+
 int pair_open(struct pair *pair, char *why, size_t size)
 {
     char text[4096];
     struct group group;
     struct group_cpu limit;
-    int count = affinity_cores(pair->cores);
+    cpu_set_t usable;
+    int count = 0;
 
-    if (count <= 0)
-        return count < 0 ? count : -ENODEV;
+    if (sched_getaffinity(0, sizeof(usable), &usable) != 0)
+        return -errno;
+    for (unsigned i = 0; i < CPU_SETSIZE && count < 2; i++)
+        if (CPU_ISSET(i, &usable))
+            pair->cores[count++] = (int)i;
+    if (count == 0)
+        return -ENODEV;
     group_open(&group, GROUP_ROOT,
                group_slurp("/proc/self/cgroup", text, sizeof(text)));
     group_read_cpu(&group, &limit);
@@ -92,7 +149,7 @@ static void start_child(const struct trial *trial, int side)
     (void)setpgid(0, 0); /* so that all of it can be ended */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     child_restore_signals();
-    affinity_set(0, core_of(trial, 0, side));
+    move_thread(0, core_of(trial, 0, side));
     pair_output_path(pair, side, path);
     if (freopen("/dev/null", "r", stdin) == NULL ||
         freopen(path, "a", stdout) == NULL || dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
@@ -246,8 +303,7 @@ static int follow(struct trial *trial, int first, int last)
         }
         for (int i = first; i <= last; i++) {
             if (trial->sides[i].pid != 0)
-                affinity_set_tree(trial->sides[i].pid,
-                                  core_of(trial, trial->change_count, i));
+                move_tree(trial->sides[i].pid, core_of(trial, trial->change_count, i));
             bound_output(pair, i);
         }
         error = note_change(trial);
@@ -260,21 +316,19 @@ static int follow(struct trial *trial, int first, int last)
 /* Of a run that failed by itself there is nothing to compare. */
 static int check_end(struct pair *pair, struct side *side, int index)
 {
-    const char *name = index == 0 ? "bare" : "watched";
-
     side->by_itself = side->pid == 0;
     pair->wall_s[index] =
         side->by_itself ? (double)(side->end_ns - side->start_ns) / 1e9 : (double)NAN;
     if (!side->by_itself || side->status == 0)
         return 0;
-    if (WIFSIGNALED(side->status))
-        snprintf(pair->reason, sizeof(pair->reason),
-                 "the %s run of the command was ended by signal %d after %.1f s", name,
-                 WTERMSIG(side->status), pair->wall_s[index]);
-    else
-        snprintf(pair->reason, sizeof(pair->reason),
-                 "the %s run of the command ended with code %d after %.1f s", name,
-                 WEXITSTATUS(side->status), pair->wall_s[index]);
+    bool killed = WIFSIGNALED(side->status);
+
+    snprintf(pair->reason, sizeof(pair->reason),
+             "the %s run of the command %s %d after %.1f s",
+             index == 0 ? "bare" : "watched",
+             killed ? "was ended by signal" : "ended with code",
+             killed ? WTERMSIG(side->status) : WEXITSTATUS(side->status),
+             pair->wall_s[index]);
     return -ECHILD;
 }
 

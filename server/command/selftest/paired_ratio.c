@@ -14,23 +14,12 @@
  * nothing here and is in the mean of what counts. */
 #define TRIMMED 0.25
 
-static uint64_t draw_next(uint64_t *state)
+static uint32_t draw_below(uint64_t *state, uint32_t count)
 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;
-    return *state;
-}
-
-static uint32_t draw_below(uint64_t *state, uint32_t count)
-{
-    return (uint32_t)((draw_next(state) >> 32) * count >> 32);
-}
-
-static uint32_t open_count(const struct paired_ratios *ratios)
-{
-    return ratios->count -
-           (ratios->group_count > 0 ? ratios->ends[ratios->group_count - 1] : 0);
+    return (uint32_t)((*state >> 32) * count >> 32);
 }
 
 void paired_add(struct paired_ratios *ratios, struct paired_ratio window)
@@ -42,10 +31,10 @@ void paired_add(struct paired_ratios *ratios, struct paired_ratio window)
 
 uint32_t paired_end_group(struct paired_ratios *ratios)
 {
-    uint32_t count = open_count(ratios);
+    uint32_t count = ratios->count - ratios->starts[ratios->group_count];
 
     if (count > 0)
-        ratios->ends[ratios->group_count++] = ratios->count;
+        ratios->starts[++ratios->group_count] = ratios->count;
     return count;
 }
 
@@ -69,11 +58,6 @@ static double middle_mean(struct paired_ratio *windows, uint32_t count)
     return sum / (count - 2 * out);
 }
 
-static uint32_t group_start(const struct paired_ratios *ratios, uint32_t group)
-{
-    return group > 0 ? ratios->ends[group - 1] : 0;
-}
-
 static double as_pct(double log_ratio)
 {
     return expm1(log_ratio) * 100;
@@ -81,14 +65,14 @@ static double as_pct(double log_ratio)
 
 double paired_group_pct(const struct paired_ratios *ratios, uint32_t group)
 {
-    uint32_t start = group_start(ratios, group), count = ratios->ends[group] - start;
+    uint32_t start = ratios->starts[group], count = ratios->starts[group + 1] - start;
     struct paired_ratio *windows = malloc(count * sizeof(*windows));
-    double mean = (double)NAN;
 
     if (windows == NULL)
-        return mean;
+        return (double)NAN;
     memcpy(windows, ratios->windows + start, count * sizeof(*windows));
-    mean = middle_mean(windows, count);
+    double mean = middle_mean(windows, count);
+
     free(windows);
     return as_pct(mean);
 }
@@ -101,8 +85,8 @@ static double draw_mean(const struct paired_ratios *ratios,
 
     for (uint32_t i = 0; i < ratios->group_count; i++) {
         uint32_t group = draw_below(state, ratios->group_count);
-        uint32_t start = group_start(ratios, group);
-        uint32_t count = ratios->ends[group] - start;
+        uint32_t start = ratios->starts[group];
+        uint32_t count = ratios->starts[group + 1] - start;
 
         for (uint32_t j = 0; j < count; j++)
             windows[j] = ratios->windows[start + draw_below(state, count)];

@@ -20,8 +20,8 @@ struct paired_ratio {
 
 struct paired_ratios {
     struct paired_ratio windows[PAIRED_RATIOS_MAX];
-    uint32_t ends[PAIRED_GROUPS_MAX]; /* of each group: the first index behind it */
-    uint32_t count, group_count;      /* whole groups; what is open lies behind */
+    uint32_t starts[PAIRED_GROUPS_MAX + 1]; /* of each group, and of the open one */
+    uint32_t count, group_count;            /* whole groups; what is open lies behind */
 };
 
 struct paired_estimate {

@@ -165,15 +165,6 @@ static void show_progress(const char *what, const struct paired_ratios *ratios,
                          estimate->pct, estimate->low_pct, estimate->high_pct);
 }
 
-enum selftest_verdict selftest_judge(const struct selftest *selftest)
-{
-    const struct paired_estimate *overhead = &selftest->overhead;
-
-    return overhead->high_pct <= selftest->budget_pct ? SELFTEST_WITHIN
-           : overhead->low_pct > selftest->budget_pct ? SELFTEST_OVER
-                                                      : SELFTEST_UNDECIDED;
-}
-
 /* The least: the control shows the method's error with half as many. */
 static uint32_t wanted_pairs(const struct selftest *selftest, bool control)
 {

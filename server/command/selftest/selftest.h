@@ -3,7 +3,7 @@
 #define COMMAND_SELFTEST_H
 
 #include "command/command.h"
-#include "command/segments/own_figure.h"
+#include "command/segments/segment_file.h"
 #include "command/selftest/pair.h"
 
 struct selftest {

@@ -10,6 +10,15 @@
 
 #define COMMAND_SHOWN 200
 
+enum selftest_verdict selftest_judge(const struct selftest *selftest)
+{
+    const struct paired_estimate *overhead = &selftest->overhead;
+
+    return overhead->high_pct <= selftest->budget_pct ? SELFTEST_WITHIN
+           : overhead->low_pct > selftest->budget_pct ? SELFTEST_OVER
+                                                      : SELFTEST_UNDECIDED;
+}
+
 /* Of what all watched runs say, the median of each number: what one run tells. */
 static bool own_of_runs(const struct selftest *selftest, struct own_figure *typical)
 {
@@ -54,15 +63,6 @@ static uint32_t runs_that_meet(const struct selftest *selftest)
     for (uint32_t i = 0; i < selftest->own_count; i++)
         count += meets(&selftest->own[i], &selftest->overhead);
     return count;
-}
-
-static const char *verdict_name(const struct selftest *selftest)
-{
-    static const char *const names[] = {[SELFTEST_WITHIN] = "within",
-                                        [SELFTEST_OVER] = "over",
-                                        [SELFTEST_UNDECIDED] = "undecided"};
-
-    return names[selftest_judge(selftest)];
 }
 
 static void add_pct(cJSON *object, const char *key, double pct)
@@ -127,6 +127,9 @@ static void add_own(cJSON *document, const struct selftest *selftest)
 
 static int report_json(const struct selftest *selftest)
 {
+    static const char *const verdicts[] = {[SELFTEST_WITHIN] = "within",
+                                           [SELFTEST_OVER] = "over",
+                                           [SELFTEST_UNDECIDED] = "undecided"};
     const struct options *options = &selftest->invocation->options;
     cJSON *document = cJSON_CreateObject();
     cJSON *command = cJSON_AddArrayToObject(document, "command"), *overhead;
@@ -149,7 +152,7 @@ static int report_json(const struct selftest *selftest)
         add_pct(overhead, "us_per_step",
                 selftest->overhead.pct / 100 * selftest->step_ns / 1e3);
     add_own(document, selftest);
-    cJSON_AddStringToObject(document, "verdict", verdict_name(selftest));
+    cJSON_AddStringToObject(document, "verdict", verdicts[selftest_judge(selftest)]);
     return command_print_json(document);
 }
 
@@ -212,24 +215,19 @@ static void print_head(const struct selftest *selftest)
 
 static void print_verdict(const struct selftest *selftest)
 {
-    switch (selftest_judge(selftest)) {
-    case SELFTEST_WITHIN:
-        printf("  Within the budget of %g %%.\n", selftest->budget_pct);
-        break;
-    case SELFTEST_OVER:
-        printf("  Over the budget of %g %%.\n", selftest->budget_pct);
-        break;
-    default:
-        if (!has_interval(&selftest->overhead)) {
-            printf("  Undecided: one pair has no interval to compare with the budget "
-                   "of %g %%; more --pairs have.\n",
-                   selftest->budget_pct);
-            break;
-        }
+    enum selftest_verdict verdict = selftest_judge(selftest);
+
+    if (verdict != SELFTEST_UNDECIDED)
+        printf("  %s the budget of %g %%.\n",
+               verdict == SELFTEST_WITHIN ? "Within" : "Over", selftest->budget_pct);
+    else if (has_interval(&selftest->overhead))
         printf("  Undecided: the interval holds the budget of %g %%; more --pairs make "
                "it narrower.\n",
                selftest->budget_pct);
-    }
+    else
+        printf("  Undecided: one pair has no interval to compare with the budget "
+               "of %g %%; more --pairs have.\n",
+               selftest->budget_pct);
 }
 
 int selftest_report(const struct selftest *selftest)
