@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,9 +36,7 @@ struct serve {
     struct http_server *http;
     pthread_t keeper; /* folds ended runs, weighs the server's own CPU time */
     bool kept;
-    pthread_mutex_t lock; /* guards `stopping` */
-    pthread_cond_t stop;
-    bool stopping;
+    sem_t stop;                 /* posted for the keeper to end */
     _Atomic int64_t running_ms; /* when a session was last seen running */
 };
 
@@ -79,17 +78,14 @@ static void weigh_cpu(struct api *api, uint64_t *cpu_ns, uint64_t *wall_ns)
 static bool keeper_sleep(struct serve *serve)
 {
     uint64_t at = clock_ns(CLOCK_MONOTONIC) + KEEPER_MS * UINT64_C(1000000);
-    struct timespec deadline = {.tv_sec = (time_t)(at / 1000000000),
-                                .tv_nsec = (long)(at % 1000000000)};
-    int error = 0;
-    bool stopping;
+    const struct timespec deadline = {.tv_sec = (time_t)(at / 1000000000),
+                                      .tv_nsec = (long)(at % 1000000000)};
+    int error;
 
-    pthread_mutex_lock(&serve->lock);
-    while (!serve->stopping && error != ETIMEDOUT)
-        error = pthread_cond_timedwait(&serve->stop, &serve->lock, &deadline);
-    stopping = serve->stopping;
-    pthread_mutex_unlock(&serve->lock);
-    return stopping;
+    while ((error = sem_clockwait(&serve->stop, CLOCK_MONOTONIC, &deadline)) != 0 &&
+           errno == EINTR)
+        ;
+    return error == 0;
 }
 
 static void *keeper_run(void *argument)
@@ -271,7 +267,6 @@ static int start_parts(struct serve *serve, char *reason)
 int serve_start(struct serve **out, const struct serve_options *options, char *reason)
 {
     struct serve *serve = calloc(1, sizeof(*serve));
-    pthread_condattr_t attributes;
     int error;
 
     *out = NULL;
@@ -283,11 +278,7 @@ int serve_start(struct serve **out, const struct serve_options *options, char *r
     want_descriptors();
     serve->parts.api.start_unix_ms = (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000);
     atomic_init(&serve->running_ms, now_ms());
-    pthread_mutex_init(&serve->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&serve->stop, &attributes);
-    pthread_condattr_destroy(&attributes);
+    (void)sem_init(&serve->stop, 0, 0);
     error = start_parts(serve, reason);
     if (error != 0) {
         serve_stop(serve);
@@ -308,10 +299,7 @@ void serve_stop(struct serve *serve)
     if (api->files != NULL)
         trace_files_end_reading(api->files);
     http_stop(serve->http);
-    pthread_mutex_lock(&serve->lock);
-    serve->stopping = true;
-    pthread_cond_broadcast(&serve->stop);
-    pthread_mutex_unlock(&serve->lock);
+    (void)sem_post(&serve->stop);
     if (serve->kept)
         pthread_join(serve->keeper, NULL);
     collector_stop(api->collector);
@@ -323,8 +311,7 @@ void serve_stop(struct serve *serve)
     replays_free(api->replays);
     trace_files_free(api->files);
     store_free(api->store);
-    pthread_cond_destroy(&serve->stop);
-    pthread_mutex_destroy(&serve->lock);
+    (void)sem_destroy(&serve->stop);
     free(serve);
 }
 

@@ -111,15 +111,16 @@ static int keep_flag(struct parsing *parsing, int flag, const char *value)
     struct invocation *invocation = parsing->invocation;
     const struct command_flag *row = &invocation->command->flags[flag];
     const char *before = invocation->flags[flag];
+    bool repeats = invocation->command->repeats >> flag & 1;
 
-    if (before != NULL && !row->repeats && strcmp(before, value) != 0) {
+    if (before != NULL && !repeats && strcmp(before, value) != 0) {
         snprintf(invocation->options.error, sizeof(invocation->options.error),
                  "%s: %s '%.80s' and %s '%.80s': which of the two?",
                  invocation->command->name, row->name, before, row->name, value);
         return -EINVAL;
     }
     invocation->flags[flag] = value;
-    if (!row->repeats)
+    if (!repeats)
         return 0;
     if (invocation->repeated_count == COMMAND_REPEATS)
         return refuse(parsing, row->name, "is one flag too many: 16 may repeat");

@@ -1,8 +1,10 @@
-/* Questions of the command line to a server on this machine. */
+/* Questions of the command line to a server on this machine, and who holds a port: one of
+ * our servers, or somebody else. */
 #ifndef COMMAND_CLIENT_H
 #define COMMAND_CLIENT_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,13 +27,28 @@ struct client_answer {
     int status;
 };
 
-/* A connection to a port of this machine, made within `patience_ms`; -errno,
- * -ECONNREFUSED when nobody listens. */
-MUST_CHECK int client_connect(uint16_t port, int patience_ms);
-
 /* Returns 0 for any answer, whatever its status; -ECONNREFUSED when nobody listens,
  * -EMSGSIZE when it is too long, -EPROTO when it is not HTTP, else -errno. */
 MUST_CHECK int client_ask(const struct client_question *question,
                           struct client_answer *answer);
+
+enum holder {
+    HOLDER_NONE,  /* nobody listens */
+    HOLDER_OURS,  /* a server of this user, format and folder: join it */
+    HOLDER_OTHER, /* something else, or it does not answer in time */
+};
+
+/* Asks GET /healthz at 127.0.0.1:port and believes it only when the listening socket
+ * belongs to us. `directory`: the folder that the server must be watching. Whoever does not
+ * answer within `patience_ms` is another. */
+MUST_CHECK enum holder holder_ask(uint16_t port, const char *directory,
+                                  int patience_ms);
+
+/* Of one who asks a single port: ours too is late where jobs have taken every core. */
+#define HOLDER_PATIENCE_MS 3000
+
+/* The token of a server of ours, from the environment that a run gave it, which only its
+ * user can read; false where it has none there. */
+bool holder_token(uint16_t port, char *token, size_t size);
 
 #endif

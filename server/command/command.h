@@ -24,7 +24,6 @@ struct command_flag {
     const char *name;     /* "--name"; NULL ends the list */
     const char *argument; /* what it takes, for help; NULL: nothing */
     const char *help;     /* NULL: not shown */
-    bool repeats;         /* every value is kept, in invocation.repeated */
 };
 
 struct invocation {
@@ -49,6 +48,7 @@ struct command {
     const char *help;      /* what a newcomer wants to know */
     uint32_t settings;     /* bits of enum option_id that it heeds */
     struct command_flag flags[COMMAND_FLAGS];
+    unsigned repeats; /* bits of flags: every value is kept, in invocation.repeated */
     int min_arguments, max_arguments;
     int stops_at_argument; /* what follows that argument belongs to it, from 1; 0 none */
     bool hides_json;       /* help does not offer --json: it answers nothing */

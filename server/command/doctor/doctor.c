@@ -12,7 +12,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include "command/live/holder.h"
+#include "command/client.h"
 #include "ingest/group.h"
 #include "ingest/nvml/library.h"
 #include "ingest/nvml/nvml.h"

@@ -8,7 +8,6 @@
 
 #include "command/client.h"
 #include "command/files/compare.h"
-#include "command/live/holder.h"
 #include "command/places.h"
 #include "report/members.h"
 #include "runs/runs.h"

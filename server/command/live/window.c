@@ -10,7 +10,6 @@
 
 #include "command/client.h"
 #include "command/command.h"
-#include "command/live/holder.h"
 #include "command/places.h"
 #include "command/terminal.h"
 #include "wire/clock.h"
