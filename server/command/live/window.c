@@ -30,7 +30,7 @@ enum flag {
     FLAG_RANK,
     FLAG_SECONDS,
     FLAG_MAX,
-    FLAG_NO_WAIT,
+    FLAG_NO_WAIT
 };
 
 struct asking {

@@ -14,31 +14,29 @@
 #define READ_AT_ONCE  256u
 #define RELAXED(word) atomic_load_explicit(&(word), memory_order_relaxed)
 
-static const char *const kind_names[KINDS] = {
-    [EVENT_STEP] = "step",
-    [EVENT_PHASE] = "phase",
-    [EVENT_CPU_OP] = "cpu_op",
-    [EVENT_USER_RANGE] = "user_range",
-    [EVENT_KERNEL] = "kernel",
-    [EVENT_MEMCPY] = "memcpy",
-    [EVENT_MEMSET] = "memset",
-    [EVENT_SYNC] = "sync",
-    [EVENT_RUNTIME] = "runtime",
-    [EVENT_LAUNCH] = "launch",
-    [EVENT_ALLOC] = "alloc",
-    [EVENT_MEMORY] = "memory",
-    [EVENT_METRIC] = "metric",
-    [EVENT_MARK] = "mark",
-    [EVENT_COLLECTIVE] = "collective",
-    [EVENT_OVERHEAD] = "overhead",
-    [EVENT_LOSS] = "loss",
-    [EVENT_FACT] = "fact",
-    [EVENT_THREAD] = "thread",
-    [EVENT_SAMPLES] = "samples",
-    [EVENT_WAITED] = "waited",
-    [EVENT_KNOWN] = "known",
-    [EVENT_MORE] = "more",
-};
+static const char *const kind_names[KINDS] = {[EVENT_STEP] = "step",
+                                              [EVENT_PHASE] = "phase",
+                                              [EVENT_CPU_OP] = "cpu_op",
+                                              [EVENT_USER_RANGE] = "user_range",
+                                              [EVENT_KERNEL] = "kernel",
+                                              [EVENT_MEMCPY] = "memcpy",
+                                              [EVENT_MEMSET] = "memset",
+                                              [EVENT_SYNC] = "sync",
+                                              [EVENT_RUNTIME] = "runtime",
+                                              [EVENT_LAUNCH] = "launch",
+                                              [EVENT_ALLOC] = "alloc",
+                                              [EVENT_MEMORY] = "memory",
+                                              [EVENT_METRIC] = "metric",
+                                              [EVENT_MARK] = "mark",
+                                              [EVENT_COLLECTIVE] = "collective",
+                                              [EVENT_OVERHEAD] = "overhead",
+                                              [EVENT_LOSS] = "loss",
+                                              [EVENT_FACT] = "fact",
+                                              [EVENT_THREAD] = "thread",
+                                              [EVENT_SAMPLES] = "samples",
+                                              [EVENT_WAITED] = "waited",
+                                              [EVENT_KNOWN] = "known",
+                                              [EVENT_MORE] = "more"};
 
 static const char *kind_name(uint8_t kind)
 {
@@ -191,16 +189,11 @@ static void add_overhead(cJSON *process, const struct wire_view *view)
         const char *key;
         const _Atomic uint64_t *share;
     } rows[] = {
-        {"budget_pct", &sums->budget},
-        {"measured_pct", &sums->measured},
-        {"ci95_low_pct", &sums->ci_low},
-        {"ci95_high_pct", &sums->ci_high},
-        {"detail_pct", &sums->detail},
-        {"burst_pct", &sums->burst},
-        {"fixed_pct", &sums->fixed},
-        {"recorded_share", &sums->recorded_share},
-        {"phases_share", &sums->phases_share},
-    };
+        {"budget_pct", &sums->budget},        {"measured_pct", &sums->measured},
+        {"ci95_low_pct", &sums->ci_low},      {"ci95_high_pct", &sums->ci_high},
+        {"detail_pct", &sums->detail},        {"burst_pct", &sums->burst},
+        {"fixed_pct", &sums->fixed},          {"recorded_share", &sums->recorded_share},
+        {"phases_share", &sums->phases_share}};
     cJSON *overhead = cJSON_AddObjectToObject(process, "overhead");
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -135,44 +135,37 @@ static int newest_first(const void *left, const void *right)
     return order != 0 ? order : (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-/* False, and there is none, when memory is short. */
-static bool make_room(struct segment_entry **entries, int *room)
-{
-    struct segment_entry *grown =
-        realloc(*entries, 2 * (size_t)*room * sizeof(**entries));
-
-    if (grown == NULL)
-        free(*entries);
-    else
-        *room *= 2;
-    *entries = grown;
-    return grown != NULL;
-}
-
 int segment_list(const char *directory, struct segment_entry **entries)
 {
     DIR *folder = opendir(directory);
+    struct segment_entry *list = NULL, *grown;
     struct dirent *found;
-    int count = 0, room = ENTRIES_FIRST;
+    int count = 0, room = 0;
 
     *entries = NULL;
     if (folder == NULL)
         return -errno;
-    *entries = calloc((size_t)room, sizeof(**entries));
     /* All of them: who cleans must know of each that lives.
      * NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of our own */
-    while (*entries != NULL && (found = readdir(folder)) != NULL) {
+    while ((found = readdir(folder)) != NULL) {
         if (!segment_file_is(found->d_name, ".seg") ||
-            strlen(found->d_name) >= sizeof((*entries)->file))
+            strlen(found->d_name) >= sizeof(list->file))
             continue;
-        if (count == room && !make_room(entries, &room))
-            break;
-        read_entry(dirfd(folder), found->d_name, &(*entries)[count++]);
+        if (count == room) {
+            room = room == 0 ? ENTRIES_FIRST : 2 * room;
+            if ((grown = realloc(list, (size_t)room * sizeof(*list))) == NULL) {
+                free(list);
+                closedir(folder);
+                return -ENOMEM;
+            }
+            list = grown;
+        }
+        read_entry(dirfd(folder), found->d_name, &list[count++]);
     }
     closedir(folder);
-    if (*entries == NULL)
-        return -ENOMEM;
-    qsort(*entries, (size_t)count, sizeof(**entries), newest_first);
+    if (count > 1)
+        qsort(list, (size_t)count, sizeof(*list), newest_first);
+    *entries = list;
     return count;
 }
 

@@ -27,7 +27,6 @@
 #define START_NS       UINT64_C(60000000000) /* what a pair may take besides, then */
 #define WALL_MIN_S     1.0 /* whole runs that are shorter are mostly start */
 #define OUTPUT_SHOWN   1000
-#define WATCHED_WORDS  12 /* before the command */
 #define FOLDER_PATTERN "selftest-XXXXXX"
 
 enum flag { FLAG_PAIRS, FLAG_SECONDS };
@@ -53,13 +52,14 @@ static bool export_environment(const struct selftest *selftest)
     const char *old = getenv("PYTHONPATH");
     char folder[PLACE_BYTES], joined[8192];
 
+    old = old != NULL ? old : "";
     if (!place_find(PLACE_STEP_TIMER, folder)) {
         command_complain("selftest: the Python side is not installed: steps of Python "
                          "jobs are not timed");
-        snprintf(joined, sizeof(joined), "%s", old != NULL ? old : "");
-    } else if (snprintf(joined, sizeof(joined), "%s%s%s", folder,
-                        old != NULL && *old != '\0' ? ":" : "",
-                        old != NULL ? old : "") >= (int)sizeof(joined)) {
+        folder[0] = '\0';
+    }
+    if (snprintf(joined, sizeof(joined), "%s%s%s", folder, *folder && *old ? ":" : "",
+                 old) >= (int)sizeof(joined)) {
         command_complain("selftest: PYTHONPATH is too long");
         return false;
     }
@@ -74,24 +74,21 @@ static bool export_environment(const struct selftest *selftest)
 /* `trainglass run --no-server ... -- CMD`; freed by the caller. */
 static char **watched_command(const struct selftest *selftest, const char *program)
 {
-    const struct invocation *invocation = selftest->invocation;
-    const struct options *options = &invocation->options;
-    const char *words[WATCHED_WORDS] = {
-        program,
-        "run",
-        "--no-server",
-        "--budget",
-        options_text(options, OPTION_BUDGET),
-        "--level",
-        options_text(options, OPTION_LEVEL),
-        "--cuda-graphs",
-        options_text(options, OPTION_CUDA_GRAPHS),
-        "--dir",
-        selftest->pair.folder,
-        "--",
-    };
-    int count = WATCHED_WORDS;
-    char **argv = calloc((size_t)(WATCHED_WORDS + invocation->argc + 1), sizeof(*argv));
+    const struct options *options = &selftest->invocation->options;
+    const char *words[] = {program,
+                           "run",
+                           "--no-server",
+                           "--budget",
+                           options_text(options, OPTION_BUDGET),
+                           "--level",
+                           options_text(options, OPTION_LEVEL),
+                           "--cuda-graphs",
+                           options_text(options, OPTION_CUDA_GRAPHS),
+                           "--dir",
+                           selftest->pair.folder,
+                           "--"};
+    size_t count = sizeof(words) / sizeof(words[0]);
+    char **argv = calloc(count + (size_t)selftest->invocation->argc + 1, sizeof(*argv));
 
     if (argv == NULL)
         return NULL;
@@ -138,12 +135,11 @@ static int complain(const struct selftest *selftest, int error)
                          isnan(pair->step_ns) ? "; no step was seen in the last, which "
                                                 "had not ended by itself"
                                               : "");
-    else if (error == -ECHILD) {
-        command_complain("selftest: %s", pair->reason);
-        show_output(pair);
-    } else if (error != -EINTR)
+    else if (error != -EINTR)
         command_complain("selftest: %s",
                          *pair->reason ? pair->reason : strerror(-error));
+    if (error == -ECHILD)
+        show_output(pair);
     return EXIT_CANNOT_START;
 }
 
@@ -246,28 +242,13 @@ static int take_pairs(struct selftest *selftest, bool control)
     return 0;
 }
 
-static int compare_runs(struct selftest *selftest)
-{
-    char program[PLACE_BYTES];
-    char **watched = place_program(program) ? watched_command(selftest, program) : NULL;
-    int code = EXIT_CANNOT_START;
-
-    if (watched != NULL && export_environment(selftest)) {
-        selftest->pair.commands[0] = selftest->pair.commands[1] = selftest->command;
-        code = take_pairs(selftest, true);
-        selftest->pair.commands[1] = watched;
-        if (code == 0)
-            code = take_pairs(selftest, false);
-    }
-    free(watched);
-    return code;
-}
-
+/* The bare command against itself, then the watched one against it. */
 static int measure(struct selftest *selftest, char *folder)
 {
     int error = pair_open(&selftest->pair, selftest->apart_reason,
                           sizeof(selftest->apart_reason));
-    int code;
+    char program[PLACE_BYTES];
+    int code = EXIT_CANNOT_START;
 
     if (error != 0) {
         command_complain("selftest: no core: %s", strerror(-error));
@@ -284,7 +265,16 @@ static int measure(struct selftest *selftest, char *folder)
     }
     selftest->pair.folder = folder;
     child_block_signals();
-    code = compare_runs(selftest);
+    char **watched = place_program(program) ? watched_command(selftest, program) : NULL;
+
+    if (watched != NULL && export_environment(selftest)) {
+        selftest->pair.commands[0] = selftest->pair.commands[1] = selftest->command;
+        code = take_pairs(selftest, true);
+        selftest->pair.commands[1] = watched;
+        if (code == 0)
+            code = take_pairs(selftest, false);
+    }
+    free(watched);
     empty_folder(folder);
     (void)rmdir(folder);
     return code == 0 ? selftest_report(selftest) : code;
