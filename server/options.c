@@ -27,10 +27,8 @@ static const struct option_key option_keys[OPTION_FINDING] = {
     [OPTION_CUDA_GRAPHS] = {"cuda_graphs", OPTION_TYPE_CHOICE, "nodes", 0, 0, "",
                             "nodes|whole",
                             "What is recorded of a CUDA graph: each kernel, or (from "
-                            "CUDA 12.6 on, where CUDA "
-                            "comes up later than trainglass) each launch as one piece, "
-                            "for less, but in every "
-                            "step."},
+                            "CUDA 12.6 on, where CUDA comes up later than trainglass) "
+                            "each launch as one piece, for less, but in every step."},
     [OPTION_LINGER] =
         {"linger", OPTION_TYPE_DURATION, "10min", 0, INT64_C(365) * 24 * 3600 * 1000,
          "", "", "How long the server of `run` stays without a job and a viewer."},

@@ -64,23 +64,18 @@ int child_check(const char *program)
         error = check_file(program);
         return error == 0 ? 0 : not_runnable(program, error);
     }
-    if (path == NULL)
-        path = "/bin:/usr/bin";
-    for (; *program != '\0'; path++) {
-        size_t length = strcspn(path, ":");
-        int found = snprintf(candidate, sizeof(candidate), "%.*s%s%s", (int)length,
-                             path, length ? "/" : "", program);
+    for (path = path != NULL ? path : "/bin:/usr/bin"; path != NULL && *program != '\0';
+         path = strchr(path, ':') != NULL ? strchr(path, ':') + 1 : NULL) {
+        int length = (int)strcspn(path, ":");
+        int size = snprintf(candidate, sizeof(candidate), "%.*s%s%s", length, path,
+                            length ? "/" : "", program);
+        int found = size < (int)sizeof(candidate) ? check_file(candidate) : ENOENT;
 
-        found = found > 0 && found < (int)sizeof(candidate) ? check_file(candidate)
-                                                            : ENOENT;
         if (found == 0)
             return 0;
         /* As execvp: something unusable is worth telling when nothing better comes. */
         if (found != ENOENT && found != EISDIR)
             error = found;
-        path += length;
-        if (*path == '\0')
-            break;
     }
     return not_runnable(program, error);
 }

@@ -1,8 +1,8 @@
 #include "command/live/launch.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -37,18 +37,11 @@
  * host's, some have. A host without any is reached by nobody. */
 static bool network_is_virtual(void)
 {
-    DIR *folder = opendir("/sys/class/net");
-    struct dirent *found;
-    bool hardware = folder == NULL;
+    glob_t devices = {0};
+    bool hardware = access("/sys/class/net", R_OK) != 0 ||
+                    glob("/sys/class/net/*/device", GLOB_NOSORT, NULL, &devices) == 0;
 
-    while (!hardware && (found = readdir(folder)) != NULL) {
-        char path[PLACE_BYTES];
-
-        snprintf(path, sizeof(path), "/sys/class/net/%s/device", found->d_name);
-        hardware = found->d_name[0] != '.' && access(path, F_OK) == 0;
-    }
-    if (folder != NULL)
-        closedir(folder);
+    globfree(&devices);
     return !hardware;
 }
 

@@ -20,18 +20,16 @@
 static void print_ssh_line(uint16_t port)
 {
     const char *connection = getenv("SSH_CONNECTION"), *user = getenv("USER");
-    char host[64];
+    char host[64], flag[24] = "";
     unsigned ssh_port;
 
     if (connection == NULL ||
         sscanf(connection, "%*s %*s %63s %u", host, &ssh_port) != 2)
         return;
-    if (ssh_port == 22)
-        command_complain("from your machine: ssh -L %u:localhost:%u %s@%s", port, port,
-                         user ? user : "USER", host);
-    else
-        command_complain("from your machine: ssh -p %u -L %u:localhost:%u %s@%s",
-                         ssh_port, port, port, user ? user : "USER", host);
+    if (ssh_port != 22)
+        snprintf(flag, sizeof(flag), "-p %u ", ssh_port);
+    command_complain("from your machine: ssh %s-L %u:localhost:%u %s@%s", flag, port,
+                     port, user ? user : "USER", host);
 }
 
 static void print_address(const struct launched *launched,

@@ -12,18 +12,6 @@
 #include "command/segments/segment_file.h"
 #include "wire/words.h"
 
-enum flag { FLAG_EVENTS };
-
-static int complain_folder(const char *directory, int error)
-{
-    if (error == -ENOENT)
-        command_complain("%s: no such folder: nothing was recorded here yet",
-                         directory);
-    else
-        command_complain("%s: %s", directory, strerror(-error));
-    return EXIT_UNREADABLE;
-}
-
 static const char *state_name(const struct segment_entry *entry)
 {
     return entry->session[0] == '\0' ? "unreadable"
@@ -97,7 +85,7 @@ static void print_outline(const cJSON *item, int depth)
 static int dump_session(const struct segment_entry *entries, int count,
                         const char *directory, const struct invocation *invocation)
 {
-    const char *session = invocation->argv[0], *events = invocation->flags[FLAG_EVENTS];
+    const char *session = invocation->argv[0], *events = invocation->flags[0];
     cJSON *document = cJSON_CreateObject(), *processes;
     int found = 0, unreadable = 0;
 
@@ -117,19 +105,20 @@ static int dump_session(const struct segment_entry *entries, int count,
         command_complain("%s: no such session in %s", session, directory);
         return EXIT_UNREADABLE;
     }
-    if (invocation->json) {
-        int code = command_print_json(document);
+    int code = EXIT_DONE;
 
-        return unreadable == found ? EXIT_UNREADABLE : code;
+    if (invocation->json)
+        code = command_print_json(document);
+    else {
+        print_outline(document->child, 0);
+        cJSON_Delete(document);
     }
-    print_outline(document->child, 0);
-    cJSON_Delete(document);
-    return unreadable == found ? EXIT_UNREADABLE : EXIT_DONE;
+    return unreadable == found ? EXIT_UNREADABLE : code;
 }
 
 int command_dump(const struct invocation *invocation)
 {
-    const char *events = invocation->flags[FLAG_EVENTS];
+    const char *events = invocation->flags[0];
     struct segment_entry *entries;
     char directory[PLACE_BYTES];
     int count, code;
@@ -143,8 +132,13 @@ int command_dump(const struct invocation *invocation)
     if (!place_directory(&invocation->options, directory))
         return EXIT_USAGE;
     count = segment_list(directory, &entries);
-    if (count < 0)
-        return complain_folder(directory, count);
+    if (count < 0) {
+        command_complain("%s: %s", directory,
+                         count == -ENOENT
+                             ? "no such folder: nothing was recorded here yet"
+                             : strerror(-count));
+        return EXIT_UNREADABLE;
+    }
     code = invocation->argc == 0 ? list_sessions(entries, count, invocation->json)
                                  : dump_session(entries, count, directory, invocation);
     free(entries);

@@ -101,13 +101,13 @@ static cJSON *add_estimate(cJSON *document, const char *key,
 
 static void add_own(cJSON *document, const struct selftest *selftest)
 {
-    cJSON *object = cJSON_AddObjectToObject(document, "own");
-    cJSON *each = cJSON_CreateArray();
+    cJSON *object = cJSON_AddObjectToObject(document, "own"), *each;
     struct own_figure own;
     bool known = own_of_runs(selftest, &own);
 
     add_pct(object, "measured_pct", own.measured_pct);
     add_interval(object, own.low_pct, own.high_pct);
+    each = cJSON_AddArrayToObject(object, "each");
     for (uint32_t i = 0; i < selftest->own_count; i++) {
         cJSON *run = cJSON_CreateObject();
 
@@ -115,7 +115,6 @@ static void add_own(cJSON *document, const struct selftest *selftest)
         add_pct(run, "measured_pct", selftest->own[i].measured_pct);
         add_interval(run, selftest->own[i].low_pct, selftest->own[i].high_pct);
     }
-    cJSON_AddItemToObject(object, "each", each);
     cJSON_AddNumberToObject(object, "runs", selftest->ratios.group_count);
     cJSON_AddNumberToObject(object, "runs_with_figure", selftest->own_count);
     cJSON_AddNumberToObject(object, "runs_that_meet", runs_that_meet(selftest));
