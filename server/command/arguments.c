@@ -186,10 +186,9 @@ static int read_settings(struct parsing *parsing, const char *config,
 
     if (error != 0 && error != -ENOENT)
         return error;
-    if (parsing->config != NULL)
-        error = config_read(options, parsing->config, OPTION_FROM_FILE);
-    else
-        error = 0;
+    error = parsing->config != NULL
+                ? config_read(options, parsing->config, OPTION_FROM_FILE)
+                : 0;
     if (error == 0)
         error = options_read_environment(options, environment);
     for (int i = 0; error == 0 && i < parsing->setting_count; i++) {

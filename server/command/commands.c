@@ -18,8 +18,8 @@ const struct command commands[] = {
      .arguments = "[--] CMD [ARG...]",
      .summary = "train with CMD and watch it at http://localhost:8080",
      .help =
-         "Starts CMD as it is: no change of your code, its own input and output, "
-         "its own exit\n"
+         "Starts CMD as it is: no change of your code, its own input and output, its "
+         "own exit\n"
          "code. A server is started beside it unless one of yours is there, and "
          "stays after the\n"
          "command for `linger`. Whatever goes wrong with the profiler, CMD runs.\n"
@@ -55,12 +55,12 @@ const struct command commands[] = {
      .arguments = "[FILE...]",
      .summary = "show the page for jobs that run or ran here, or for trace files",
      .help =
-         "Shows every session in shared memory until it is interrupted. It only reads: "
-         "starting,\n"
+         "Shows every session in shared memory until it is interrupted. It only "
+         "reads: starting,\n"
          "stopping or killing it changes nothing for a job. With traces of "
          "torch.profiler (or a\n"
-         "folder, tar or zip of ranks) it shows these instead; one that cannot be read "
-         "is named.\n"
+         "folder, tar or zip of ranks) it shows these instead; one that cannot be "
+         "read is named.\n"
          "\n"
          "  trainglass serve --port 9000\n"
          "  trainglass serve trace.json.gz\n"
@@ -102,8 +102,8 @@ const struct command commands[] = {
      .summary = "what a session left in shared memory, as it stands there",
      .help = "Prints header, facts, capabilities, threads and counts of events of "
              "every process of a\n"
-             "session; with --events also the newest events. Without SESSION: the list "
-             "of sessions.\n",
+             "session; with --events also the newest events. Without SESSION: the "
+             "list of sessions.\n",
      .settings = BIT(OPTION_DIR),
      .flags = {{"--events", "N", "also the newest N events of every thread"}},
      .max_arguments = 1,
@@ -133,15 +133,13 @@ const struct command commands[] = {
          "  trainglass analyze trace.json.gz --fail-on 'data > 20 %'\n"
          "\n"
          "--stacks has the backward in the stacks of the forward ops that it belongs "
-         "to, "
-         "as torch's\n"
+         "to, as torch's\n"
          "export_stacks has it. --flame and --group stack show it where it ran: on "
          "autograd's\n"
          "thread, or below loss.backward(). With --link-backward each of its ops "
-         "stands "
-         "under the\n"
-         "forward op of its sequence number there too, with what autograd calls around "
-         "it.\n"
+         "stands under the\n"
+         "forward op of its sequence number there too, with what autograd calls "
+         "around it.\n"
          "\n"
          "--fail-on has the grammar of `run --help`: exit 1 when the whole 95 % "
          "interval lies\n"
@@ -174,12 +172,12 @@ const struct command commands[] = {
      .arguments = "BASE OTHER...",
      .summary = "what became slower or faster from one trace or run to others",
      .help =
-         "Each is a trace file, a folder of ranks, a result of `analyze --json`, or a "
-         "run: its\n"
+         "Each is a trace file, a folder of ranks, a result of `analyze --json`, or "
+         "a run: its\n"
          "id (the first characters are enough) or its name. The first is the base. "
          "@WINDOW behind\n"
-         "it means a stretch: steps a-b, or epoch:n. A change is called one when it is "
-         "larger than\n"
+         "it means a stretch: steps a-b, or epoch:n. A change is called one when it "
+         "is larger than\n"
          "the spread of the steps explains.\n"
          "\n"
          "  trainglass compare before.json.gz after.json.gz\n"
@@ -189,16 +187,17 @@ const struct command commands[] = {
          "\n"
          "A run is read from the server that has it in memory, else from the run "
          "store, which\n"
-         "keeps of a run its steps, phases, bottlenecks, memory peaks, devices and top "
-         "ops, and of\n"
-         "its epochs the steps; what it did not keep is said. Ids stand in /api/runs.\n"
+         "keeps of a run its steps, phases, bottlenecks, memory peaks, devices and "
+         "top ops, and of\n"
+         "its epochs the steps; what it did not keep is said. Ids stand in "
+         "/api/runs.\n"
          "\n"
-         "--fail-on looks at changes: step, data, forward, backward, optimizer, other, "
-         "idle[.cause],\n"
+         "--fail-on looks at changes: step, data, forward, backward, optimizer, "
+         "other, idle[.cause],\n"
          "memory, finding.ID. Exit code 1 when the whole 95 % interval of one lies "
          "beyond;\n"
-         "of a finding that only one of them has, the other may have as much as is not "
-         "told.\n",
+         "of a finding that only one of them has, the other may have as much as is "
+         "not told.\n",
      .flags = {{"--top", "K", "changed ops that are listed: 1 to 1000, else 10"},
                {"--rank", "N", "of a folder this rank, else the first"},
                {"--steps", "A-B",
@@ -239,16 +238,14 @@ const struct command commands[] = {
      .arguments = "",
      .summary = "record steps of a running job with torch.profiler, no code changed",
      .help = "Asks the job for a deep window, waits for its trace and says where it "
-             "is; the "
-             "page lists\n"
+             "is; the page lists\n"
              "it as a session of its own. The server of the job must run.\n"
              "\n"
              "  trainglass window --steps 10 --shapes --stacks\n"
              "  trainglass window --rank all --memory --json\n"
              "\n"
              "Exits 0 when every trace is there, 3 when a window failed, 4 when none "
-             "could be "
-             "asked for.\n",
+             "could be asked for.\n",
      .settings = SHARED | BIT(OPTION_PORT) | BIT(OPTION_TOKEN),
      .flags = {{"--steps", "N", "steps to record: 1 to 1000, else 10"},
                {"--shapes", NULL, "with the shapes of operators' inputs"},
@@ -267,26 +264,24 @@ const struct command commands[] = {
      .help =
          "Runs CMD bare and under `run`, both at the same time on one core each, "
          "changes their cores\n"
-         "all the time and compares their steps; first CMD bare against itself, which "
-         "shows the\n"
-         "method's own error. Prints the cost as seen from outside and as the product "
-         "says it of\n"
-         "itself (/api/overhead), each with its 95 % interval, and whether they meet. "
-         "The server is\n"
+         "all the time and compares their steps; first CMD bare against itself, "
+         "which shows the\n"
+         "method's own error. Prints the cost as seen from outside and as the "
+         "product says it of\n"
+         "itself (/api/overhead), each with its 95 % interval, and whether they "
+         "meet. The server is\n"
          "left out: it is no part of the job. Where two cores cannot be had the runs "
          "come one after\n"
          "the other.\n"
          "\n"
-         "CMD is started dozens of times, two at once, and ended by SIGTERM after some "
-         "seconds of\n"
+         "CMD is started dozens of times, two at once, and ended by SIGTERM after "
+         "some seconds of\n"
          "training: give it a folder that it may spoil, for each run overwrites the "
          "checkpoints of\n"
          "the one before. Two at once need twice the memory, also of a GPU, and no "
-         "port "
-         "of their own;\n"
+         "port of their own;\n"
          "`taskset -c 0 trainglass selftest ...` has one run after the other. Output "
-         "is "
-         "shown only\n"
+         "is shown only\n"
          "when CMD fails.\n"
          "\n"
          "Steps are the updates of torch's optimizers; another program writes them "
@@ -294,17 +289,16 @@ const struct command commands[] = {
          "$STEPS_OUT.pid when it is warm, and when SIGTERM comes $STEPS_OUT, the "
          "CLOCK_MONOTONIC\n"
          "nanoseconds at which its steps began (int64). Of a command without steps "
-         "that "
-         "ends by\n"
+         "that ends by\n"
          "itself the whole time is compared.\n"
          "\n"
          "  trainglass selftest overhead -- python train.py --checkpoints "
          "/tmp/spoiled\n"
-         "  trainglass selftest overhead --level phases --pairs 20 -- python train.py\n"
+         "  trainglass selftest overhead --level phases --pairs 20 -- python "
+         "train.py\n"
          "\n"
          "It takes pairs until the interval lies on one side of the budget, for at "
-         "most "
-         "15 minutes.\n"
+         "most 15 minutes.\n"
          "Exits 0 whatever it finds, 4 when there was nothing to compare.\n",
      .settings = PROBE | BIT(OPTION_DIR),
      .flags = {{"--pairs", "N", "so many pairs: 1 to 256, else as many as needed"},

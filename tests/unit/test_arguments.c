@@ -78,6 +78,17 @@ static void a_value_is_taken_with_an_equals_sign_or_from_the_next_word(void **st
     assert_string_equal(options_text(&invocation.options, OPTION_BASE_PATH), "/p");
 }
 
+static void flags_have_two_spellings_and_no_abbreviation(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("serve", "--base_path=/a"), 0);
+    assert_int_equal(PARSE("serve", "--base-pa", "/a"), -EINVAL);
+    assert_int_equal(PARSE("serve", "-port", "80"), -EINVAL);
+    assert_int_equal(PARSE("cut", "a", "-o", "b"), 0);
+    assert_int_equal(PARSE("cut", "a", "-ob"), -EINVAL);
+    assert_int_equal(PARSE("cut", "a", "--o", "b"), -EINVAL);
+}
+
 static void help_is_answered_before_anything_is_checked(void **state)
 {
     (void)state;
@@ -142,6 +153,7 @@ int main(void)
         cmocka_unit_test(a_word_before_the_command_may_have_flags_behind_it),
         cmocka_unit_test(a_double_dash_ends_the_flags),
         cmocka_unit_test(a_value_is_taken_with_an_equals_sign_or_from_the_next_word),
+        cmocka_unit_test(flags_have_two_spellings_and_no_abbreviation),
         cmocka_unit_test(help_is_answered_before_anything_is_checked),
         cmocka_unit_test(usage_errors_say_what_and_where),
         cmocka_unit_test(a_setting_that_a_command_does_not_heed_is_refused),

@@ -73,10 +73,13 @@ static void add_pct(cJSON *object, const char *key, double pct)
         cJSON_AddNullToObject(object, key);
 }
 
-static void add_interval(cJSON *object, double low, double high)
+/* A figure in per cent and its 95 % interval. */
+static void add_figure(cJSON *object, const char *key, double pct, double low,
+                       double high)
 {
     const double ends[] = {round(low * 1000) / 1000, round(high * 1000) / 1000};
 
+    add_pct(object, key, pct);
     if (isfinite(low) && isfinite(high))
         cJSON_AddItemToObject(object, "ci95_pct", cJSON_CreateDoubleArray(ends, 2));
     else
@@ -89,8 +92,7 @@ static cJSON *add_estimate(cJSON *document, const char *key,
 {
     cJSON *object = cJSON_AddObjectToObject(document, key), *pairs;
 
-    add_pct(object, "pct", estimate->pct);
-    add_interval(object, estimate->low_pct, estimate->high_pct);
+    add_figure(object, "pct", estimate->pct, estimate->low_pct, estimate->high_pct);
     pairs = cJSON_AddArrayToObject(object, "pairs_pct");
     for (uint32_t i = 0; i < ratios->group_count; i++)
         cJSON_AddItemToArray(
@@ -105,15 +107,14 @@ static void add_own(cJSON *document, const struct selftest *selftest)
     struct own_figure own;
     bool known = own_of_runs(selftest, &own);
 
-    add_pct(object, "measured_pct", own.measured_pct);
-    add_interval(object, own.low_pct, own.high_pct);
+    add_figure(object, "measured_pct", own.measured_pct, own.low_pct, own.high_pct);
     each = cJSON_AddArrayToObject(object, "each");
     for (uint32_t i = 0; i < selftest->own_count; i++) {
+        const struct own_figure *one = &selftest->own[i];
         cJSON *run = cJSON_CreateObject();
 
         cJSON_AddItemToArray(each, run);
-        add_pct(run, "measured_pct", selftest->own[i].measured_pct);
-        add_interval(run, selftest->own[i].low_pct, selftest->own[i].high_pct);
+        add_figure(run, "measured_pct", one->measured_pct, one->low_pct, one->high_pct);
     }
     cJSON_AddNumberToObject(object, "runs", selftest->ratios.group_count);
     cJSON_AddNumberToObject(object, "runs_with_figure", selftest->own_count);
