@@ -20,8 +20,6 @@
 /* 5 us each, in a look that finds the training thread asleep. */
 #define THREADS_ASKED 130u
 
-#define RELAXED(word) atomic_load_explicit(&(word), memory_order_relaxed)
-
 void between_ops_next(struct between_ops_clock *clock, int64_t now_ns, bool asked)
 {
     uint64_t random = clock->random;
@@ -45,29 +43,26 @@ struct saying {
     bool in_op;
 };
 
-/* Nodes of a graph and the engine that runs them are glue around ops. */
-static bool is_glue(const struct source *source, uint64_t meta)
-{
-    static const char engine[] = "autograd::engine::";
-    const char *name;
-    uint32_t length = names_lookup(&source->view.names, EVENT_NAME(meta), &name);
-
-    return (EVENT_FLAGS(meta) & EVENT_OP_BACKWARD) != 0 ||
-           (length >= sizeof(engine) - 1 &&
-            memcmp(name, engine, sizeof(engine) - 1) == 0);
-}
-
 /* Does the innermost op do work? What is too deep to be told may. */
 static bool is_in_op(const struct source *source, const struct thread_slot *slot,
                      uint32_t depth)
 {
+    static const char engine[] = "autograd::engine::";
+    const char *name;
+    uint32_t length;
+
     if (depth > WIRE_OPEN_RANGES)
         return true;
     for (uint32_t i = depth; i-- > 0;) {
         uint64_t meta = RELAXED(slot->open[i].meta);
 
-        if (EVENT_KIND(meta) == EVENT_CPU_OP)
-            return !is_glue(source, meta);
+        if (EVENT_KIND(meta) != EVENT_CPU_OP)
+            continue;
+        length = names_lookup(&source->view.names, EVENT_NAME(meta), &name);
+        /* Nodes of a graph and the engine that runs them are glue around ops. */
+        return (EVENT_FLAGS(meta) & EVENT_OP_BACKWARD) == 0 &&
+               (length < sizeof(engine) - 1 ||
+                memcmp(name, engine, sizeof(engine) - 1) != 0);
     }
     return false;
 }
@@ -90,10 +85,9 @@ static void read_saying(void *user)
 /* The state of a thread, as ps(1) shows it, and its name; 0 unknown. */
 static char state_of(uint32_t pid, uint32_t tid, char name[16])
 {
-    char path[64], text[512], state;
-
-    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%" PRIu32 "/stat", pid, tid);
-    const char *first = strchr(group_slurp(path, text, sizeof(text)), '(');
+    char text[512], state;
+    const char *first =
+        strchr(group_slurp(text, sizeof(text), "/proc/%u/task/%u/stat", pid, tid), '(');
     const char *last = first == NULL ? NULL : strrchr(first, ')');
 
     if (last == NULL || sscanf(last + 1, " %c", &state) != 1)
@@ -132,10 +126,9 @@ static struct process_runner other_runner(uint32_t pid, uint32_t trainer,
 /* The kernel's function that it waits in, where the kernel says it: a name, or "0". */
 static void read_place(uint32_t pid, uint32_t tid, struct process_place *seen)
 {
-    char path[64], text[64];
-
-    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%" PRIu32 "/wchan", pid, tid);
-    const char *name = group_slurp(path, text, sizeof(text));
+    char text[64];
+    const char *name =
+        group_slurp(text, sizeof(text), "/proc/%u/task/%u/wchan", pid, tid);
     size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
 
     snprintf(seen->name, sizeof(seen->name), "%.*s", name[0] == '0' ? 0 : (int)length,
@@ -180,16 +173,11 @@ struct look {
     struct process_runner runner; /* seen last */
 };
 
-/* Of a place that the kernel does not name it may be. */
-static bool waits_for_thread(const struct process_place *place)
-{
-    return place->name[0] == '\0' || strstr(place->name, "futex") != NULL;
-}
-
 static void look_around(uint32_t pid, uint32_t tid, struct look *look)
 {
     read_place(pid, tid, &look->place);
-    if (!waits_for_thread(&look->place))
+    /* A place that the kernel does not name may be one where it waits for a thread. */
+    if (look->place.name[0] != '\0' && strstr(look->place.name, "futex") == NULL)
         return;
     struct process_runner runner = other_runner(pid, tid, look->runner);
 

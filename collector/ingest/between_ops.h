@@ -18,6 +18,7 @@ void between_ops_next(struct between_ops_clock *clock, int64_t now_ns, bool aske
 
 /* Asks, and tells the process's table; false when there is nothing to ask. Takes the store's
  * lock. */
-bool between_ops_sample(const struct source *source, struct store *store, int64_t now_ns);
+bool between_ops_sample(const struct source *source, struct store *store,
+                        int64_t now_ns);
 
 #endif

@@ -68,13 +68,6 @@ static int64_t now_ns(void)
     return (int64_t)clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Not whole yet, gone again, or no room for it now: the next scan tries again. */
-static bool is_worth_another_try(int error)
-{
-    return error == -EAGAIN || error == -ENOENT || error == -EMFILE ||
-           error == -ENFILE || error == -ENOMEM || error == -ENOSPC;
-}
-
 /* `looked_at`: how many files are; 0 where it is the store that has no more place. */
 static void leave_out(struct collector *collector, const struct watch_file *file,
                       uint32_t looked_at)
@@ -113,7 +106,9 @@ static void add_file(void *user, const struct watch_file *file)
         return;
     int error = source_open(source, collector->store, file->path);
 
-    if (is_worth_another_try(error)) {
+    /* Not whole yet, gone again, or no room for it now: the next scan tries again. */
+    if (error == -EAGAIN || error == -ENOENT || error == -EMFILE || error == -ENFILE ||
+        error == -ENOMEM || error == -ENOSPC) {
         if (error == -ENOSPC)
             leave_out(collector, file, 0);
         free(source);
@@ -132,23 +127,6 @@ static void add_file(void *user, const struct watch_file *file)
     collector->sources[collector->source_count++] = source;
 }
 
-/* What is left out is said where the folder is. */
-static void tell_crowded(struct watch_directory *directory, struct watch_state *to)
-{
-    if (directory->looked_at != 0)
-        snprintf(to->reason, sizeof(to->reason),
-                 "holds more files than the %u that are looked at: `trainglass clean` "
-                 "removes what ended jobs left",
-                 directory->looked_at);
-    else if (directory->crowded)
-        snprintf(to->reason, sizeof(to->reason),
-                 "more processes run than are shown: %u sessions, and %u processes of a "
-                 "session; those beyond are recorded and left out here",
-                 STORE_SESSIONS_MAX, STATE_PROCESSES);
-    directory->looked_at = 0;
-    directory->crowded = false;
-}
-
 static void tell_watches(struct collector *collector)
 {
     struct store *store = collector->store;
@@ -163,7 +141,21 @@ static void tell_watches(struct collector *collector)
         snprintf(to->reason, sizeof(to->reason), "%s", from->reason);
         to->readable = from->readable;
         to->segments = from->segments;
-        tell_crowded(from, to);
+        /* What is left out is said where the folder is. */
+        if (from->looked_at != 0)
+            snprintf(
+                to->reason, sizeof(to->reason),
+                "holds more files than the %u that are looked at: `trainglass clean` "
+                "removes what ended jobs left",
+                from->looked_at);
+        else if (from->crowded)
+            snprintf(
+                to->reason, sizeof(to->reason),
+                "more processes run than are shown: %u sessions, and %u processes of a "
+                "session; those beyond are recorded and left out here",
+                STORE_SESSIONS_MAX, STATE_PROCESSES);
+        from->looked_at = 0;
+        from->crowded = false;
     }
     pthread_rwlock_unlock(&store->lock);
 }
@@ -304,16 +296,6 @@ static uint64_t pass(struct collector *collector, int64_t now, uint32_t *alive)
     return folded;
 }
 
-static void answer_settled(struct collector *collector, uint64_t asked)
-{
-    pthread_mutex_lock(&collector->lock);
-    if (collector->settled < asked) {
-        collector->settled = asked;
-        pthread_cond_broadcast(&collector->changed);
-    }
-    pthread_mutex_unlock(&collector->lock);
-}
-
 static void wait_for_news(struct collector *collector, int timeout_ms)
 {
     struct pollfd descriptors[] = {{.fd = collector->wake, .events = POLLIN},
@@ -341,17 +323,6 @@ static void sample_between_ops(struct collector *collector)
     between_ops_next(&collector->looks, now, asked);
 }
 
-/* The wait, but no longer than to the next look at training threads: its moment must not
- * depend on what else is to be done. */
-static int until_sample(const struct collector *collector, int timeout_ms)
-{
-    int64_t left = (collector->looks.next_ns - now_ns() + NS_PER_MS - 1) / NS_PER_MS;
-
-    if (left < 0)
-        return 0;
-    return left < timeout_ms ? (int)left : timeout_ms;
-}
-
 /* A settle is answered when a pass that began after it was asked found nothing. */
 static void *run(void *user)
 {
@@ -369,10 +340,14 @@ static void *run(void *user)
             scan(collector, now);
         uint64_t folded = pass(collector, now, &alive);
 
-        if (folded > 0)
+        if (folded > 0) {
             busy_ns = now;
-        else if (settling)
-            answer_settled(collector, asked);
+        } else if (settling) {
+            pthread_mutex_lock(&collector->lock);
+            collector->settled = asked;
+            pthread_cond_broadcast(&collector->changed);
+            pthread_mutex_unlock(&collector->lock);
+        }
         if (alive > 0 && now >= collector->looks.next_ns)
             sample_between_ops(collector);
         if (alive > 0 && now - collector->host.sampled_ns >= HOST_NS)
@@ -386,8 +361,13 @@ static void *run(void *user)
                       : quiet_ms < 1000    ? FEW_MS
                                            : IDLE_MS;
 
-        if (alive > 0)
-            timeout = until_sample(collector, timeout);
+        /* No longer than to the next look at training threads: its moment must not depend on
+         * what else is to be done. */
+        int64_t left =
+            (collector->looks.next_ns - now_ns() + NS_PER_MS - 1) / NS_PER_MS;
+
+        if (alive > 0 && left < timeout)
+            timeout = left < 0 ? 0 : (int)left;
         if (!settling || folded == 0)
             wait_for_news(collector, settling ? 0 : timeout);
     }

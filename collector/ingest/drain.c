@@ -81,17 +81,6 @@ static bool value_is_time(uint8_t kind, uint8_t flags)
     }
 }
 
-/* The newest stamp of a record: its end, where it has one. */
-static void see_end(struct timeline *timeline, const struct event *event)
-{
-    uint64_t end = event->time;
-
-    if (value_is_time(EVENT_KIND(event->meta), EVENT_FLAGS(event->meta)))
-        end += event->value;
-    timeline_seen(timeline, event->time);
-    timeline_seen(timeline, end);
-}
-
 /* Behind a memory sample or a loss the first record begins with a stamp, and the third
  * behind a sample is a stretch. */
 static void convert_more(struct timeline *timeline, uint8_t head, struct event *event)
@@ -117,8 +106,17 @@ static void convert(struct draining *draining, struct source_thread *thread,
     struct source *source = draining->source;
     struct timeline *timeline = &source->timeline;
 
-    if (count > 0) /* records are written when what they say is over */
-        see_end(timeline, &events[count - 1]);
+    /* The newest stamp is the end of the last: records are written when what they say is
+     * over. */
+    if (count > 0) {
+        const struct event *last = &events[count - 1];
+
+        timeline_seen(timeline, last->time);
+        timeline_seen(timeline,
+                      value_is_time(EVENT_KIND(last->meta), EVENT_FLAGS(last->meta))
+                          ? last->time + last->value
+                          : last->time);
+    }
     for (uint32_t i = 0; i < count; i++) {
         struct event *event = &events[i];
         uint8_t kind = EVENT_KIND(event->meta);
@@ -146,18 +144,6 @@ static void convert(struct draining *draining, struct source_thread *thread,
             event->value =
                 (uint64_t)timeline_range_ns(timeline, ticks, start_ns, event->value);
     }
-}
-
-static void count_losses(struct draining *draining, uint32_t slot)
-{
-    struct source_thread *thread = &draining->source->threads[slot];
-    uint64_t lost = thread->ring.lost - thread->lost_seen;
-
-    if (lost == 0)
-        return;
-    thread->lost_seen = thread->ring.lost;
-    thread->has_gap = true;
-    process_lose(draining->process, slot, lost);
 }
 
 static bool tells_works(const struct source *source, const struct source_thread *thread)
@@ -226,11 +212,17 @@ static uint32_t stage(struct draining *draining, uint32_t slot)
     thread->staged_from = thread->staged_to = 0;
     if (got < 0) {
         draining->failed = got == -EFAULT
-                               ? "the file was cut short while it was read"
+                               ? SOURCE_CUT_SHORT
                                : "a ring's positions are impossible: it is damaged";
         return 0;
     }
-    count_losses(draining, slot);
+    uint64_t lost = thread->ring.lost - thread->lost_seen;
+
+    if (lost > 0) {
+        thread->lost_seen = thread->ring.lost;
+        thread->has_gap = true;
+        process_lose(draining->process, slot, lost);
+    }
     thread->staged_to = hold_group(thread, (uint32_t)got);
     convert(draining, thread, thread->staged, thread->staged_to);
     if (UNLIKELY(thread->has_gap))
@@ -439,7 +431,7 @@ uint64_t source_drain(struct source *source, struct store *store, uint64_t budge
         heads.any = false;
         memset(limits, 0, source->ring_slots * sizeof(limits[0]));
         if (!guard_run(read_heads, &heads))
-            draining.failed = "the file was cut short while it was read";
+            draining.failed = SOURCE_CUT_SHORT;
         if (!heads.any || draining.failed != NULL)
             break;
         pthread_rwlock_wrlock(&store->lock);

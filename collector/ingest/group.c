@@ -3,15 +3,22 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-const char *group_slurp(const char *path, char *text, size_t size)
+const char *group_slurp(char *text, size_t size, const char *path, ...)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char place[320];
     size_t length = 0;
+    va_list arguments;
+
+    va_start(arguments, path);
+    vsnprintf(place, sizeof(place), path, arguments);
+    va_end(arguments);
+    int fd = open(place, O_RDONLY | O_CLOEXEC);
 
     while (fd >= 0 && length + 1 < size) {
         ssize_t got = read(fd, text + length, size - 1 - length);
@@ -26,7 +33,7 @@ const char *group_slurp(const char *path, char *text, size_t size)
     return text;
 }
 
-static const char *next_line(const char *at)
+const char *group_next_line(const char *at)
 {
     const char *end = strchr(at, '\n');
 
@@ -37,25 +44,10 @@ uint64_t group_value(const char *text, const char *key, uint64_t missing)
 {
     size_t length = strlen(key);
 
-    for (const char *at = text; *at != '\0'; at = next_line(at))
+    for (const char *at = text; *at != '\0'; at = group_next_line(at))
         if (strncmp(at, key, length) == 0 && at[length] != '\0' && at[length] <= ':')
             return strtoull(at + length + 1, NULL, 10);
     return missing;
-}
-
-/* Is `word` one of the controllers in "cpu,cpuacct"? */
-static bool has_controller(const char *list, size_t length, const char *word)
-{
-    size_t size = strlen(word);
-
-    for (const char *at = list; at < list + length;) {
-        size_t one = strcspn(at, ",:");
-
-        if (one == size && memcmp(at, word, size) == 0)
-            return true;
-        at += one + 1;
-    }
-    return false;
 }
 
 /* The group's directory. In a container the path is the host's: its root is mounted. */
@@ -70,7 +62,7 @@ static void place(char directory[256], const char *tree, const char *path)
         directory[0] = '\0';
 }
 
-/* A line "4:memory:/path" of version 1. */
+/* A line "4:memory:/path" or "5:cpu,cpuacct:/path" of version 1. */
 static void take_controllers(struct group *group, const char *root, const char *list)
 {
     size_t length = strcspn(list, ":\n");
@@ -79,23 +71,27 @@ static void take_controllers(struct group *group, const char *root, const char *
     if (length == 0 || length > 100 || list[length] != ':')
         return;
     snprintf(tree, sizeof(tree), "%.80s/%.*s", root, (int)length, list);
-    if (has_controller(list, length, "memory"))
-        place(group->memory, tree, list + length + 1);
-    if (has_controller(list, length, "cpu"))
-        place(group->cpu, tree, list + length + 1);
+    for (const char *at = list; at < list + length; at += strcspn(at, ",:") + 1) {
+        size_t one = strcspn(at, ",:");
+
+        if (one == strlen("memory") && memcmp(at, "memory", one) == 0)
+            place(group->memory, tree, list + length + 1);
+        if (one == strlen("cpu") && memcmp(at, "cpu", one) == 0)
+            place(group->cpu, tree, list + length + 1);
+    }
 }
 
 void group_open(struct group *group, const char *root, const char *text)
 {
     *group = (struct group){.version1 = true};
-    for (const char *at = text; *at != '\0'; at = next_line(at)) {
+    for (const char *at = text; *at != '\0'; at = group_next_line(at)) {
         const char *list = at + strspn(at, "0123456789");
 
         if (*list == ':')
             take_controllers(group, root, list + 1);
     }
     for (const char *at = text; *at != '\0' && group->memory[0] == '\0';
-         at = next_line(at)) {
+         at = group_next_line(at)) {
         if (strncmp(at, "0::", 3) != 0)
             continue;
         group->version1 = false;
@@ -107,13 +103,9 @@ void group_open(struct group *group, const char *root, const char *text)
 static const char *file_of(const char *directory, const char *name, char *text,
                            size_t size)
 {
-    char path[320];
-
     text[0] = '\0';
-    if (directory[0] == '\0')
-        return text;
-    snprintf(path, sizeof(path), "%s/%s", directory, name);
-    return group_slurp(path, text, size);
+    return directory[0] == '\0' ? text
+                                : group_slurp(text, size, "%s/%s", directory, name);
 }
 
 /* A number alone in a file; 0 for "max" and for what is not there. */

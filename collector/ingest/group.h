@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/attributes.h"
+
 #define GROUP_ROOT "/sys/fs/cgroup"
 
 struct group {
@@ -31,8 +33,12 @@ void group_open(struct group *group, const char *root, const char *text);
 void group_read_memory(const struct group *group, struct group_memory *memory);
 void group_read_cpu(const struct group *group, struct group_cpu *cpu);
 
-/* A whole small file, NUL-terminated; "" when it cannot be read. */
-const char *group_slurp(const char *path, char *text, size_t size);
+/* A whole small file, NUL-terminated; "" when it cannot be read. The path is a format, of at
+ * most 319 bytes. */
+PRINTF(3, 4) const char *group_slurp(char *text, size_t size, const char *path, ...);
+
+/* Behind the end of the line. */
+const char *group_next_line(const char *at);
 
 /* The number behind `key` at the start of a line; `missing` when there is none. */
 uint64_t group_value(const char *text, const char *key, uint64_t missing);

@@ -16,20 +16,13 @@
 #define NS_PER_S 1e9
 #define SECTOR   512u
 
-static const char *next_line(const char *at)
-{
-    const char *end = strchr(at, '\n');
-
-    return end == NULL ? at + strlen(at) : end + 1;
-}
-
 void host_open(struct host *host)
 {
     char text[4096];
 
     *host = (struct host){0};
     group_open(&host->group, GROUP_ROOT,
-               group_slurp("/proc/self/cgroup", text, sizeof(text)));
+               group_slurp(text, sizeof(text), "/proc/self/cgroup"));
 }
 
 void host_close(struct host *host)
@@ -49,8 +42,8 @@ static void read_cores(struct host *host, struct host_counters *now,
     static char text[64 * 1024]; /* the collector's thread alone */
 
     state->core_count = 0;
-    for (const char *at = group_slurp("/proc/stat", text, sizeof(text));
-         strncmp(at, "cpu", 3) == 0; at = next_line(at)) {
+    for (const char *at = group_slurp(text, sizeof(text), "/proc/stat");
+         strncmp(at, "cpu", 3) == 0; at = group_next_line(at)) {
         uint64_t t[8] = {0};
         char *end = NULL;
         const char *field = at + strcspn(at, " ");
@@ -97,8 +90,8 @@ static void read_disks(struct host_counters *now)
 {
     static char text[64 * 1024];
 
-    for (const char *at = group_slurp("/proc/diskstats", text, sizeof(text));
-         *at != '\0'; at = next_line(at)) {
+    for (const char *at = group_slurp(text, sizeof(text), "/proc/diskstats");
+         *at != '\0'; at = group_next_line(at)) {
         char name[64];
         uint64_t read_sectors, written_sectors;
 
@@ -115,12 +108,12 @@ static void read_network(struct host_counters *now)
 {
     static char text[64 * 1024];
 
-    for (const char *at = group_slurp("/proc/net/dev", text, sizeof(text)); *at != '\0';
-         at = next_line(at)) {
+    for (const char *at = group_slurp(text, sizeof(text), "/proc/net/dev"); *at != '\0';
+         at = group_next_line(at)) {
         const char *colon = strchr(at, ':');
         uint64_t received, sent;
 
-        if (colon == NULL || colon > next_line(at))
+        if (colon == NULL || colon > group_next_line(at))
             continue;
         at += strspn(at, " ");
         if (strncmp(at, "lo:", 3) == 0 ||
@@ -139,7 +132,7 @@ static void read_memory(const struct host *host, struct host_state *state,
     char text[8192];
     uint64_t total = 0, available = 0;
 
-    group_slurp("/proc/meminfo", text, sizeof(text));
+    group_slurp(text, sizeof(text), "/proc/meminfo");
     total = group_value(text, "MemTotal", 0) * 1024;
     available = group_value(text, "MemAvailable", 0) * 1024;
     state->memory_limit_bytes = total > 0 ? (double)total : (double)NAN;
@@ -153,17 +146,6 @@ static void read_memory(const struct host *host, struct host_state *state,
     state->memory_limit_bytes = (double)group.limit_bytes;
     state->memory_limited_by_container = true;
     sample->memory_used_bytes = (double)group.used_bytes;
-}
-
-static void read_quota(const struct host *host, struct host_counters *now,
-                       struct host_state *state)
-{
-    struct group_cpu group;
-
-    group_read_cpu(&host->group, &group);
-    state->cpu_limit = group.limit_cores;
-    now->periods = group.periods;
-    now->throttled = group.throttled;
 }
 
 static void rates(const struct host *host, const struct host_counters *now,
@@ -194,13 +176,13 @@ static void rates(const struct host *host, const struct host_counters *now,
 
 static struct host_process_counters *counters_of(struct host *host, uint32_t serial)
 {
-    uint32_t limit = sizeof(host->processes) / sizeof(host->processes[0]);
+    uint32_t limit = sizeof(host->processes) / sizeof(host->processes[0]), at = 0;
 
-    for (uint32_t i = 0; i < host->process_count; i++)
-        if (host->processes[i].serial == serial)
-            return &host->processes[i];
-    uint32_t at = host->process_count < limit ? host->process_count++ : serial % limit;
-
+    while (at < host->process_count && host->processes[at].serial != serial)
+        at++;
+    if (at < host->process_count)
+        return &host->processes[at];
+    at = host->process_count < limit ? host->process_count++ : serial % limit;
     host->processes[at] = (struct host_process_counters){.serial = serial};
     return &host->processes[at];
 }
@@ -400,12 +382,16 @@ void host_sample(struct host *host, struct store *store, int64_t now_ns)
     struct host_sample sample = {.unix_ns = (int64_t)clock_ns(CLOCK_REALTIME)};
     double seconds = (double)(now_ns - host->sampled_ns) / NS_PER_S;
     bool first = host->sampled_ns == 0;
+    struct group_cpu quota;
 
     sample_gpus(host, store);
     read_cores(host, &now, &state);
     read_disks(&now);
     read_network(&now);
-    read_quota(host, &now, &state);
+    group_read_cpu(&host->group, &quota);
+    state.cpu_limit = quota.limit_cores;
+    now.periods = quota.periods;
+    now.throttled = quota.throttled;
     read_memory(host, &state, &sample);
     rates(host, &now, seconds > 0 ? seconds : 1, &sample);
     host->before = now;

@@ -31,13 +31,10 @@ uint32_t loaders_workers(const struct process *trainer)
 
 static uint32_t children_of(uint32_t pid, uint32_t *children)
 {
-    char path[64], text[1024];
+    char text[1024], *end;
     uint32_t count = 0;
-    char *end;
 
-    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%" PRIu32 "/children", pid,
-             pid);
-    group_slurp(path, text, sizeof(text));
+    group_slurp(text, sizeof(text), "/proc/%u/task/%u/children", pid, pid);
     for (const char *at = text; count < CHILDREN_MOST; at = end) {
         unsigned long child = strtoul(at, &end, 10);
 
@@ -46,14 +43,6 @@ static uint32_t children_of(uint32_t pid, uint32_t *children)
         children[count++] = (uint32_t)child;
     }
     return count;
-}
-
-static bool is_called_worker(uint32_t pid)
-{
-    char path[64], text[64];
-
-    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/comm", pid);
-    return strncmp(group_slurp(path, text, sizeof(text)), NAME, strlen(NAME)) == 0;
 }
 
 /* "" where it may not be read. */
@@ -67,27 +56,21 @@ static void program_of(uint32_t pid, char *program, size_t size)
     program[length > 0 ? length : 0] = '\0';
 }
 
-static bool runs_program(uint32_t pid, const char *program)
-{
-    char own[1024];
-
-    program_of(pid, own, sizeof(own));
-    return program[0] != '\0' && strcmp(own, program) == 0;
-}
-
 /* Keeps of the children those that are workers; 0 where that is not sure. By their name they
  * are, also those of another loader beside the one that training reads from. */
 static uint32_t keep_workers(uint32_t trainer, uint32_t workers, uint32_t *children,
                              uint32_t count)
 {
     uint32_t named[CHILDREN_MOST], alike[CHILDREN_MOST], names = 0, likes = 0;
-    char program[1024];
+    char program[1024], own[1024], name[64];
 
     program_of(trainer, program, sizeof(program));
     for (uint32_t i = 0; i < count; i++) {
-        if (is_called_worker(children[i]))
+        group_slurp(name, sizeof(name), "/proc/%u/comm", children[i]);
+        if (strncmp(name, NAME, strlen(NAME)) == 0)
             named[names++] = children[i];
-        if (runs_program(children[i], program))
+        program_of(children[i], own, sizeof(own));
+        if (program[0] != '\0' && strcmp(own, program) == 0)
             alike[likes++] = children[i];
     }
     bool by_name = names >= workers && names <= PROCESS_LOADERS;

@@ -33,8 +33,6 @@ struct look {
     } governor;
 };
 
-#define RELAXED(word) atomic_load_explicit(&(word), memory_order_relaxed)
-
 static void read_governor(struct look *look)
 {
     const struct wire_governor *from = &look->source->view.header->governor;
@@ -248,19 +246,6 @@ static void tell_slot(struct source *source, struct process *process, uint32_t i
     own->slot_lost = look->lost;
 }
 
-static bool look_at_threads(struct source *source, struct process *process)
-{
-    for (uint32_t i = 0; i < source->view.layout.thread_count; i++) {
-        struct slot_look look = {.slot = &source->view.threads[i]};
-
-        if (!guard_run(read_slot, &look))
-            return false;
-        if (look.state != THREAD_FREE)
-            tell_slot(source, process, i, &look);
-    }
-    return true;
-}
-
 /* A word that holds raw ticks, 0 where it says nothing. */
 static int64_t stamp_of(const struct source *source, uint64_t ticks)
 {
@@ -313,12 +298,18 @@ void source_look(struct source *source, struct store *store, int64_t now_ns)
         tell_facts(source, process, &look);
         tell_sources(source, process, &look, now_ns);
         tell_governor(process, &look);
-        readable = look_at_threads(source, process);
+        for (uint32_t i = 0; readable && i < source->view.layout.thread_count; i++) {
+            struct slot_look slot = {.slot = &source->view.threads[i]};
+
+            readable = guard_run(read_slot, &slot);
+            if (readable && slot.state != THREAD_FREE)
+                tell_slot(source, process, i, &slot);
+        }
     }
     pthread_rwlock_unlock(&store->lock);
     source->looked_ns = now_ns;
     if (!readable)
-        source_lose(source, store, "the file was cut short while it was read");
+        source_lose(source, store, SOURCE_CUT_SHORT);
 }
 
 struct pairs {
@@ -424,7 +415,7 @@ void source_find_rings(struct source *source, struct store *store)
     struct new_rings found = {.source = source};
 
     if (!guard_run(find_new, &found)) {
-        source_lose(source, store, "the file was cut short while it was read");
+        source_lose(source, store, SOURCE_CUT_SHORT);
         return;
     }
     if (found.error != 0) {

@@ -12,20 +12,32 @@
 #include "wire/end_note.h"
 #include "wire/run_note.h"
 
+/* What is in a note, whose file's name without the suffix is `id`; 0 where it cannot be read. `held`:
+ * only where its `run` holds its exclusive lock, as long as the command runs. */
+static size_t read_note(const struct watch_file *file, bool held, char *text,
+                        size_t size, char id[WIRE_TEXT])
+{
+    int length = (int)strlen(file->name) - (int)strlen(".end");
+    int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t got = -1;
+
+    snprintf(id, WIRE_TEXT, "%.*s", length, file->name);
+    if (fd >= 0 &&
+        (!held || (flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)))
+        got = read(fd, text, size);
+    if (fd >= 0)
+        close(fd);
+    return got > 0 ? (size_t)got : 0;
+}
+
 void notes_add_end(void *user, const struct watch_file *file)
 {
     struct store *store = user;
     char id[WIRE_TEXT], text[END_NOTE_BYTES_MAX];
     struct end_note note;
-    int length = (int)strlen(file->name) - (int)strlen(".end");
+    size_t got = read_note(file, false, text, sizeof(text), id);
 
-    snprintf(id, sizeof(id), "%.*s", length, file->name);
-    int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text));
-
-    if (fd >= 0)
-        close(fd);
-    if (got <= 0 || !end_note_parse(text, (size_t)got, &note))
+    if (got == 0 || !end_note_parse(text, got, &note))
         return;
     pthread_rwlock_wrlock(&store->lock);
     for (uint32_t i = 0; i < store->session_count; i++) {
@@ -46,12 +58,6 @@ void notes_add_end(void *user, const struct watch_file *file)
     pthread_rwlock_unlock(&store->lock);
 }
 
-/* Its `run` holds an exclusive lock for as long as the command runs. */
-static bool is_held(int fd)
-{
-    return flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-}
-
 struct commands {
     struct command_state list[STATE_COMMANDS];
     uint32_t count;
@@ -62,18 +68,15 @@ static void add_command(void *user, const struct watch_file *file)
     struct commands *commands = user;
     char text[RUN_NOTE_BYTES_MAX];
     struct run_note note;
-    int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    ssize_t got = fd < 0 || !is_held(fd) ? -1 : read(fd, text, sizeof(text));
+    char id[WIRE_TEXT];
+    size_t got = read_note(file, true, text, sizeof(text), id);
 
-    if (fd >= 0)
-        close(fd);
-    if (got <= 0 || commands->count == STATE_COMMANDS ||
-        !run_note_parse(text, (size_t)got, &note))
+    if (got == 0 || commands->count == STATE_COMMANDS ||
+        !run_note_parse(text, got, &note))
         return;
     struct command_state *to = &commands->list[commands->count++];
-    int length = (int)strlen(file->name) - (int)strlen(".run");
 
-    snprintf(to->session, sizeof(to->session), "%.*s", length, file->name);
+    snprintf(to->session, sizeof(to->session), "%s", id);
     snprintf(to->command, sizeof(to->command), "%s", note.command);
     to->pid = note.pid;
     to->realtime_ns = (int64_t)(note.realtime_ns & INT64_MAX);

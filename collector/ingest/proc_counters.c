@@ -6,28 +6,33 @@
 
 #include "ingest/group.h"
 
+/* Behind the command's name, which may hold anything: fields are counted from its end. NULL
+ * when it is gone. */
+static const char *fields_of(const char *stat)
+{
+    const char *end = strrchr(stat, ')');
+
+    return end == NULL ? NULL : end + 1;
+}
+
 bool proc_counters_read(uint32_t pid, struct proc_counters *now)
 {
-    char path[64], text[1024];
+    char text[1024];
     uint64_t resident, shared;
-
-    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/stat", pid);
-    /* The command's name may hold anything: fields are counted from its end. */
-    const char *fields = strrchr(group_slurp(path, text, sizeof(text)), ')');
+    const char *fields =
+        fields_of(group_slurp(text, sizeof(text), "/proc/%u/stat", pid));
 
     if (fields == NULL ||
-        sscanf(fields + 1,
+        sscanf(fields,
                " %*c %*d %*d %*d %*d %*d %*u %" SCNu64 " %*u %*u %*u %" SCNu64
                " %" SCNu64 " %*d %*d %*d %*d %*d %*d %" SCNu64 " %*u %" SCNu64,
                &now->faults, &now->user, &now->kernel, &now->start, &now->pages) != 5)
         return false;
-    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/schedstat", pid);
-    if (sscanf(group_slurp(path, text, sizeof(text)), "%" SCNu64 " %" SCNu64,
-               &now->run_ns, &now->delay_ns) != 2)
+    if (sscanf(group_slurp(text, sizeof(text), "/proc/%u/schedstat", pid),
+               "%" SCNu64 " %" SCNu64, &now->run_ns, &now->delay_ns) != 2)
         now->run_ns = now->delay_ns = 0;
-    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/statm", pid);
-    if (sscanf(group_slurp(path, text, sizeof(text)), "%*u %" SCNu64 " %" SCNu64,
-               &resident, &shared) != 2)
+    if (sscanf(group_slurp(text, sizeof(text), "/proc/%u/statm", pid),
+               "%*u %" SCNu64 " %" SCNu64, &resident, &shared) != 2)
         resident = shared = 0;
     now->own_pages = resident > shared ? resident - shared : 0;
     return true;
@@ -36,13 +41,12 @@ bool proc_counters_read(uint32_t pid, struct proc_counters *now)
 bool proc_counters_read_thread(uint32_t pid, uint32_t tid,
                                struct proc_thread_counters *now)
 {
-    char path[64], text[1024];
-
-    snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%" PRIu32 "/stat", pid, tid);
-    const char *fields = strrchr(group_slurp(path, text, sizeof(text)), ')');
+    char text[1024];
+    const char *fields =
+        fields_of(group_slurp(text, sizeof(text), "/proc/%u/task/%u/stat", pid, tid));
 
     return fields != NULL &&
-           sscanf(fields + 1,
+           sscanf(fields,
                   " %*c %*d %*d %*d %*d %*d %*u %" SCNu64 " %*u %*u %*u %*u %" SCNu64,
                   &now->faults, &now->kernel) == 2;
 }

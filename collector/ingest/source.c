@@ -68,13 +68,6 @@ static int map_file(struct source *source, const char *path)
     return 0;
 }
 
-static uint64_t own_pid_namespace(void)
-{
-    struct stat status;
-
-    return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
-}
-
 /* `clean` gets a copy of a fixed field that may lack its NUL. */
 static void take_text(char *clean, size_t size, const char *field, size_t length)
 {
@@ -91,8 +84,11 @@ static void identify(const struct source *source, const struct wire_header *head
                                           .world_size = header->world_size,
                                           .role = header->role,
                                           .start_ticks = header->start_ticks};
-    identity->same_namespace =
-        header->pid_namespace != 0 && header->pid_namespace == own_pid_namespace();
+    struct stat own;
+
+    identity->same_namespace = header->pid_namespace != 0 &&
+                               stat("/proc/self/ns/pid", &own) == 0 &&
+                               header->pid_namespace == own.st_ino;
     take_text(identity->host, sizeof(identity->host), header->host, WIRE_TEXT);
     take_text(identity->version, sizeof(identity->version), header->version,
               sizeof(header->version));
@@ -288,9 +284,9 @@ static void read_goodbye(void *user)
     struct goodbye *goodbye = user;
     const struct wire_header *header = goodbye->header;
 
-    goodbye->ended = atomic_load_explicit(&header->ended, memory_order_relaxed);
-    goodbye->exit_code = atomic_load_explicit(&header->exit_code, memory_order_relaxed);
-    goodbye->steps = atomic_load_explicit(&header->steps, memory_order_relaxed);
+    goodbye->ended = RELAXED(header->ended);
+    goodbye->exit_code = RELAXED(header->exit_code);
+    goodbye->steps = RELAXED(header->steps);
 }
 
 bool source_is_gone(struct source *source, int64_t now_ns)
@@ -348,47 +344,44 @@ static enum process_state tell_end(struct process *process,
     return clean ? PROCESS_ENDED : PROCESS_CRASHED;
 }
 
-void source_put_off(struct source *source, struct store *store)
+/* `unread`: its events wait until somebody asks for them. */
+static void end_process(struct source *source, struct store *store, bool unread)
 {
     struct goodbye goodbye = {.header = source->view.header};
+    char reason[PROCESS_REASON];
 
     if (!guard_run(read_goodbye, &goodbye)) {
-        source_lose(source, store, "the file was cut short while it was read");
+        source_lose(source, store, SOURCE_CUT_SHORT);
         return;
     }
     pthread_rwlock_wrlock(&store->lock);
     struct process *process = source_process(source, store);
 
     if (process != NULL) {
-        process->unread = true;
-        process->state = tell_end(process, &goodbye, process->reason);
-        process->rev++;
+        enum process_state state = tell_end(process, &goodbye, reason);
+
+        process->unread = unread;
+        if (unread) {
+            process->state = state;
+            snprintf(process->reason, sizeof(process->reason), "%s", reason);
+            process->rev++;
+        } else {
+            process_finish(process, state, reason);
+        }
     }
     state_changed(store);
     pthread_rwlock_unlock(&store->lock);
-    source->state = SOURCE_WAITING;
+    source->state = unread ? SOURCE_WAITING : SOURCE_DONE;
+    if (!unread)
+        source_close(source);
+}
+
+void source_put_off(struct source *source, struct store *store)
+{
+    end_process(source, store, true);
 }
 
 void source_finish(struct source *source, struct store *store)
 {
-    struct goodbye goodbye = {.header = source->view.header};
-
-    if (!guard_run(read_goodbye, &goodbye)) {
-        source_lose(source, store, "the file was cut short while it was read");
-        return;
-    }
-    pthread_rwlock_wrlock(&store->lock);
-    struct process *process = source_process(source, store);
-
-    if (process != NULL) {
-        char reason[sizeof(process->reason)];
-        enum process_state state = tell_end(process, &goodbye, reason);
-
-        process->unread = false;
-        process_finish(process, state, reason);
-    }
-    state_changed(store);
-    pthread_rwlock_unlock(&store->lock);
-    source->state = SOURCE_DONE;
-    source_close(source);
+    end_process(source, store, false);
 }

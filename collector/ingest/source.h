@@ -17,6 +17,11 @@
 #define SOURCE_NEW_RINGS 64u  /* found at a time; more of them the next time */
 #define SOURCE_STAGED    512u /* events of a thread, converted and not yet folded */
 
+/* A word of the segment, which its writer may be writing. */
+#define RELAXED(word) atomic_load_explicit(&(word), memory_order_relaxed)
+
+#define SOURCE_CUT_SHORT "the file was cut short while it was read"
+
 struct source_thread {
     struct ring_reader ring;
     bool has_ring;

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "wire/text.h"
+
 #define SHARED      "/dev/shm"
 #define OWN_PREFIX  "trainglass-"
 #define INTERESTING (IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE | IN_ATTRIB)
@@ -51,9 +53,7 @@ bool watch_add(struct watch *watch, const char *path)
 
 static bool has_suffix(const char *name, const char *suffix)
 {
-    size_t length = strlen(name), tail = strlen(suffix);
-
-    return length > tail && strcmp(name + length - tail, suffix) == 0;
+    return text_ends(name, suffix) && strlen(name) > strlen(suffix);
 }
 
 /* Loaders make and remove files in shared memory for each batch: those tell us nothing. */

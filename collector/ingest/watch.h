@@ -16,8 +16,9 @@ struct watch_directory {
     bool readable;
     char reason[160];
     uint32_t segments;
-    uint32_t looked_at; /* how many of its files, where a scan left others out; else 0 */
-    bool crowded;       /* a scan left files out because the store is full */
+    uint32_t
+        looked_at; /* how many of its files, where a scan left others out; else 0 */
+    bool crowded;  /* a scan left files out because the store is full */
 };
 
 struct watch {
@@ -26,7 +27,8 @@ struct watch {
     bool all_users;
     struct watch_directory directories[STATE_WATCHES];
     uint32_t count;
-    uint32_t users_left_out; /* folders of users beyond STATE_WATCHES, at the last scan */
+    uint32_t
+        users_left_out; /* folders of users beyond STATE_WATCHES, at the last scan */
 };
 
 struct watch_file {

@@ -6,10 +6,10 @@
 
 #include "wire/clock.h"
 
-#define RETRY_NS   INT64_C(30000000000) /* a driver may be loaded later */
+#define RETRY_NS     INT64_C(30000000000) /* a driver may be loaded later */
 #define FAILED_LOOKS 3                    /* in a row: then the handles may be stale */
-#define EVENTS_MAX 64                   /* in one look */
-#define UNKNOWN    ((double)NAN)
+#define EVENTS_MAX   64                   /* in one look */
+#define UNKNOWN      ((double)NAN)
 
 static int64_t now_ns(void)
 {
@@ -23,7 +23,7 @@ struct look {
     const struct nvml_library *nvml;
     struct nvml_device *handle;
     struct hardware_device *device;
-    int lost; /* NVML_LOST or NVML_RESET_REQUIRED, when one of its calls said so */
+    int lost;    /* NVML_LOST or NVML_RESET_REQUIRED, when one of its calls said so */
     int refused; /* what another call was refused with, but for NVML_NOT_SUPPORTED */
     bool answered;
 };
@@ -38,6 +38,11 @@ static bool ok(struct look *look, int error)
         look->refused = error;
     return error == NVML_OK;
 }
+
+/* Asks where the driver has the function. */
+#define ASK(look, call, ...)                                                           \
+    ((look)->nvml->call != NULL &&                                                     \
+     ok(look, (look)->nvml->call((look)->handle, __VA_ARGS__)))
 
 static double ask(struct look *look, int (*call)(struct nvml_device *, uint32_t *),
                   double scale)
@@ -81,30 +86,26 @@ static bool field_number(const struct nvml_field *field, uint64_t *number)
 /* Name and UUID of a device or an instance; "" unknown. */
 static void read_names(struct look *look, char *name, char *uuid, uint32_t bytes)
 {
-    const struct nvml_library *nvml = look->nvml;
-
-    if (nvml->name == NULL || !ok(look, nvml->name(look->handle, name, bytes)))
+    if (!ASK(look, name, name, bytes))
         name[0] = '\0';
-    if (nvml->uuid == NULL || !ok(look, nvml->uuid(look->handle, uuid, bytes)))
+    if (!ASK(look, uuid, uuid, bytes))
         uuid[0] = '\0';
     name[bytes - 1] = uuid[bytes - 1] = '\0';
 }
 
 static void read_facts(struct look *look)
 {
-    const struct nvml_library *nvml = look->nvml;
     struct hardware_device *device = look->device;
     struct nvml_pci pci = {0};
     uint32_t mig = 0, pending = 0;
 
     read_names(look, device->name, device->uuid, sizeof(device->name));
-    device->place_known = nvml->pci != NULL && ok(look, nvml->pci(look->handle, &pci));
+    device->place_known = ASK(look, pci, &pci);
     /* Without a place of its own its number tells it from the others. */
     device->place = device->place_known
                         ? (struct hardware_place){pci.domain, pci.bus, pci.device}
                         : (struct hardware_place){UINT32_MAX, device->index, 0};
-    device->mig = nvml->mig_mode != NULL &&
-                  ok(look, nvml->mig_mode(look->handle, &mig, &pending)) && mig == 1;
+    device->mig = ASK(look, mig_mode, &mig, &pending) && mig == 1;
 }
 
 /* What was known of it in the session before this one: its Xids, and who it is where it
@@ -207,9 +208,7 @@ static void read_processes(struct look *look)
 
     device->process_count = 0;
     device->processes_known =
-        look->nvml->processes != NULL &&
-        ok(look, look->nvml->processes(look->handle, &count, room)) &&
-        count <= HARDWARE_PROCESSES;
+        ASK(look, processes, &count, room) && count <= HARDWARE_PROCESSES;
     for (uint32_t i = 0; device->processes_known && i < count; i++) {
         struct nvml_process one;
 
@@ -217,16 +216,6 @@ static void read_processes(struct look *look)
         device->processes[device->process_count++] = (struct hardware_process){
             one.pid, one.bytes == UINT64_MAX ? UNKNOWN : (double)one.bytes};
     }
-}
-
-static void read_memory(struct look *look)
-{
-    struct nvml_memory memory;
-    bool known = look->nvml->memory != NULL &&
-                 ok(look, look->nvml->memory(look->handle, &memory));
-
-    look->device->total_bytes = known ? (double)memory.total : UNKNOWN;
-    look->device->sample.used_bytes = known ? (double)memory.used : UNKNOWN;
 }
 
 /* Made and destroyed while we look: their places have gaps. */
@@ -237,8 +226,7 @@ static void read_instances(struct look *look)
     uint32_t most = 0;
 
     device->instance_count = 0;
-    if (!device->mig || nvml->instances == NULL || nvml->instance == NULL ||
-        !ok(look, nvml->instances(look->handle, &most)))
+    if (!device->mig || nvml->instance == NULL || !ASK(look, instances, &most))
         return;
     for (uint32_t i = 0; i < most && device->instance_count < HARDWARE_INSTANCES; i++) {
         struct hardware_instance *one = &device->instances[device->instance_count];
@@ -261,10 +249,7 @@ static double read_ecc(struct look *look, int error)
 {
     uint64_t count = 0;
 
-    return look->nvml->ecc != NULL &&
-                   ok(look, look->nvml->ecc(look->handle, error, NVML_VOLATILE, &count))
-               ? (double)count
-               : UNKNOWN;
+    return ASK(look, ecc, error, NVML_VOLATILE, &count) ? (double)count : UNKNOWN;
 }
 
 /* Bytes per second since the look before; NaN at the first and where there is none. */
@@ -293,8 +278,7 @@ static void read_links(struct nvml_reader *reader, struct look *look)
         {.id = NVML_FIELD_NVLINK_RECEIVED, .scope = NVML_ALL_LINKS}};
 
     sample->nvlink_sent = sample->nvlink_received = NAN;
-    if (look->nvml->fields == NULL ||
-        !ok(look, look->nvml->fields(look->handle, 2, fields)))
+    if (!ASK(look, fields, 2, fields))
         return;
     sample->nvlink_sent = link_rate(reader, look->device->index, 0, &fields[0]);
     sample->nvlink_received = link_rate(reader, look->device->index, 1, &fields[1]);
@@ -306,16 +290,14 @@ static void read_sample(struct look *look)
     struct hardware_sample *sample = &look->device->sample;
     struct nvml_utilization used = {0, 0};
     uint64_t energy = 0, slowed = 0;
-    bool known =
-        nvml->utilization != NULL && ok(look, nvml->utilization(look->handle, &used));
+    bool known = ASK(look, utilization, &used);
 
     sample->busy_share = known ? (float)used.gpu / 100 : NAN;
     sample->memory_busy_share = known ? (float)used.memory / 100 : NAN;
-    known = nvml->energy_mj != NULL && ok(look, nvml->energy_mj(look->handle, &energy));
+    known = ASK(look, energy_mj, &energy);
     sample->energy_j = known ? (double)energy / 1e3 : UNKNOWN;
     sample->monotonic_ns = now_ns(); /* a counter by another's time is no power */
-    sample->slowed_known =
-        nvml->slowed != NULL && ok(look, nvml->slowed(look->handle, &slowed));
+    sample->slowed_known = ASK(look, slowed, &slowed);
     sample->slowed = sample->slowed_known ? (uint32_t)slowed : 0;
     sample->power_w = (float)ask(look, nvml->power_mw, 1e-3);
     sample->temperature_c = (float)ask_of(look, nvml->temperature, NVML_DIE, 1);
@@ -331,9 +313,13 @@ static void read_device(struct nvml_reader *reader, struct look *look)
 {
     const struct nvml_library *nvml = look->nvml;
     struct hardware_device *device = look->device;
+    struct nvml_memory memory;
 
     read_sample(look);
-    read_memory(look);
+    bool known = ASK(look, memory, &memory);
+
+    device->total_bytes = known ? (double)memory.total : UNKNOWN;
+    device->sample.used_bytes = known ? (double)memory.used : UNKNOWN;
     read_links(reader, look);
     read_processes(look);
     read_instances(look);

@@ -119,7 +119,7 @@ int pair_open(struct pair *pair, char *why, size_t size)
     if (count == 0)
         return -ENODEV;
     group_open(&group, GROUP_ROOT,
-               group_slurp("/proc/self/cgroup", text, sizeof(text)));
+               group_slurp(text, sizeof(text), "/proc/self/cgroup"));
     group_read_cpu(&group, &limit);
     *why = '\0';
     if (count < 2)
