@@ -241,7 +241,7 @@ static void a_block_of_sound_events_is_read_but_for_the_first(void **state)
     assert_non_null(thread);
     assert_non_null(feed);
     feed_set_ahead(feed, ahead_read, thread, true);
-    assert_int_equal(feed_open_bytes(feed, text, sizeof(text) - 1), 0);
+    fill_open_bytes(feed_fill(feed), text, sizeof(text) - 1);
     assert_int_equal(feed_next(feed, &block), 1);
     assert_non_null(block.run);
     assert_int_equal(block.run->count, 2);

@@ -104,6 +104,13 @@ bool trace_args_integer(const struct trace_event *event, const char *key,
     return end != NULL && *end == '\0';
 }
 
+uint64_t trace_args_count(const struct trace_event *event, const char *key)
+{
+    int64_t number;
+
+    return trace_args_integer(event, key, &number) && number > 0 ? (uint64_t)number : 0;
+}
+
 bool trace_args_real(const struct trace_event *event, const char *key, double *value)
 {
     char copy[NUMBER_BYTES_MAX + 16] = {0};

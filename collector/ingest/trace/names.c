@@ -12,6 +12,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "ingest/trace/grow.h"
 #include "ingest/trace/scan/text.h"
 
 #define CHUNK_BYTES ((size_t)256 * 1024)
@@ -47,31 +48,6 @@ struct trace_names {
     size_t bytes;
     struct chunk *chunks;
 };
-
-static bool grow_spellings(struct trace_names *names)
-{
-    uint32_t room = names->spelling_room == 0 ? 1024 : names->spelling_room * 2;
-    struct spelling *larger =
-        realloc(names->spellings, room * sizeof(*names->spellings));
-
-    if (larger == NULL)
-        return false;
-    names->spellings = larger;
-    names->spelling_room = room;
-    return true;
-}
-
-static bool grow_texts(struct trace_names *names)
-{
-    uint32_t room = names->text_room == 0 ? 1024 : names->text_room * 2;
-    struct text *larger = realloc(names->texts, room * sizeof(*names->texts));
-
-    if (larger == NULL)
-        return false;
-    names->texts = larger;
-    names->text_room = room;
-    return true;
-}
 
 static char *reserve(struct trace_names *names, size_t size)
 {
@@ -141,7 +117,8 @@ static bool grow_slots(struct trace_names *names)
 /* `bytes` are kept by the caller for as long as the names live. */
 static bool add_spelling(struct trace_names *names, struct spelling spelling)
 {
-    if (names->spelling_count == names->spelling_room && !grow_spellings(names))
+    if (!grow_array(&names->spellings, names->spelling_count, &names->spelling_room,
+                    1024, sizeof(*names->spellings)))
         return false;
     if (names->spelling_count >= names->mask / 2 && !grow_slots(names))
         return false;
@@ -155,7 +132,8 @@ static bool add_spelling(struct trace_names *names, struct spelling spelling)
 static uint32_t add_text(struct trace_names *names, const char *clean, uint32_t length)
 {
     if (names->text_count >= TRACE_NAMES_MAX ||
-        (names->text_count == names->text_room && !grow_texts(names)))
+        !grow_array(&names->texts, names->text_count, &names->text_room, 1024,
+                    sizeof(*names->texts)))
         return TRACE_NAMES_OTHER;
     char *bytes = reserve(names, length + 1u);
 
@@ -205,33 +183,26 @@ void trace_names_free(struct trace_names *names)
     free(names);
 }
 
-/* Remembers that these raw bytes stand for `id`; without room it is found the slow way
- * each time. */
-static void add_raw(struct trace_names *names, const char *json, uint32_t length,
-                    uint32_t id)
-{
-    if (names->spelling_count >= 2 * TRACE_NAMES_MAX || length > RAW_BYTES_MAX)
-        return;
-    char *bytes = reserve(names, length);
-
-    if (bytes == NULL)
-        return;
-    memcpy(bytes, json, length);
-    (void)add_spelling(
-        names,
-        (struct spelling){.bytes = bytes, .length = length, .id = id, .use = SPELLED});
-}
-
 static uint32_t intern_new(struct trace_names *names, const char *json, size_t length)
 {
-    char clean[TRACE_NAME_BYTES_MAX + 1];
+    char clean[TRACE_NAME_BYTES_MAX + 1], *bytes;
     uint32_t clean_length = text_unescape(json, length, clean, sizeof(clean));
     const struct spelling *found = find(names, clean, clean_length, MEANT);
     uint32_t id = found != NULL ? found->id : add_text(names, clean, clean_length);
 
+    /* Remembers that these raw bytes stand for it; without room it is found the slow way
+     * each time. */
     if (id != TRACE_NAMES_OTHER &&
-        (clean_length != length || memcmp(clean, json, length) != 0))
-        add_raw(names, json, (uint32_t)length, id);
+        (clean_length != length || memcmp(clean, json, length) != 0) &&
+        names->spelling_count < 2 * TRACE_NAMES_MAX &&
+        (uint32_t)length <= RAW_BYTES_MAX &&
+        (bytes = reserve(names, (uint32_t)length)) != NULL) {
+        memcpy(bytes, json, (uint32_t)length);
+        (void)add_spelling(names, (struct spelling){.bytes = bytes,
+                                                    .length = (uint32_t)length,
+                                                    .id = id,
+                                                    .use = SPELLED});
+    }
     return id;
 }
 

@@ -10,14 +10,13 @@
 #include <string.h>
 
 #include "ingest/trace/feed/feed.h"
-#include "ingest/trace/feed/inflater.h"
 #include "ingest/trace/parse/ahead.h"
-#include "ingest/trace/stranger.h"
 
 /* The parser leaves less than a long event and a block. */
 #define LONG_BYTES (TRACE_EVENT_BYTES_MAX + 2 * FEED_BLOCK_BYTES)
 struct trace_reader {
     struct feed *feed;
+    struct fill *fill; /* of the feed */
     struct parser parser;
     struct ahead *ahead; /* NULL with one thread */
     struct head head;
@@ -43,14 +42,6 @@ const char *trace_skip_text(enum trace_skip skip)
     return skip < TRACE_SKIPS ? texts[skip] : "";
 }
 
-/* A second thread only costs where both have to take turns. */
-static bool is_one_processor(void)
-{
-    cpu_set_t set;
-
-    return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
-}
-
 struct trace_reader *trace_reader_new(const struct trace_options *options)
 {
     static const struct trace_options usual = {.scan = TRACE_SCAN_BEST};
@@ -59,8 +50,12 @@ struct trace_reader *trace_reader_new(const struct trace_options *options)
     if (reader == NULL)
         return NULL;
     options = options != NULL ? options : &usual;
+    cpu_set_t set;
+    /* A second thread only costs where both have to take turns. */
     bool one_thread =
-        options->one_thread || (!options->always_ahead && is_one_processor());
+        options->one_thread ||
+        (!options->always_ahead && sched_getaffinity(0, sizeof(set), &set) == 0 &&
+         CPU_COUNT(&set) == 1);
 
     reader->parser.shapes = options->shapes;
     reader->parser.stacks = options->stacks;
@@ -76,6 +71,7 @@ struct trace_reader *trace_reader_new(const struct trace_options *options)
         trace_reader_free(reader);
         return NULL;
     }
+    reader->fill = feed_fill(reader->feed);
     if (reader->ahead != NULL)
         feed_set_ahead(reader->feed, ahead_read, reader->ahead, options->always_ahead);
     return reader;
@@ -98,35 +94,37 @@ static int opened(struct trace_reader *reader, int result)
 {
     if (result != 0)
         snprintf(reader->report.error, sizeof(reader->report.error), "%s",
-                 feed_report(reader->feed)->error);
+                 reader->fill->report.error);
     return result;
 }
 
 int trace_reader_open(struct trace_reader *reader, const char *path)
 {
-    return opened(reader, feed_open(reader->feed, path));
+    return opened(reader, fill_open_path(reader->fill, path));
 }
 
 int trace_reader_open_descriptor(struct trace_reader *reader, int descriptor)
 {
-    return opened(reader, feed_open_descriptor(reader->feed, descriptor));
+    return opened(reader, fill_open_descriptor(reader->fill, descriptor));
 }
 
 int trace_reader_open_bytes(struct trace_reader *reader, const void *bytes, size_t size)
 {
-    return opened(reader, feed_open_bytes(reader->feed, bytes, size));
+    fill_open_bytes(reader->fill, bytes, size);
+    return 0;
 }
 
 void trace_reader_open_source(struct trace_reader *reader,
                               const struct trace_source *source)
 {
-    feed_open_source(reader->feed, source);
+    reader->fill->source = *source;
 }
 
 void trace_reader_leave_out(struct trace_reader *reader, const struct trace_hole *holes,
                             uint32_t count)
 {
-    feed_set_holes(reader->feed, holes, count);
+    reader->fill->holes = holes;
+    reader->fill->hole_count = count;
     reader->is_known = count > 0;
 }
 
@@ -163,7 +161,7 @@ static bool is_bomb(const struct trace_reader *reader, uint64_t text_bytes)
 {
     uint64_t file_bytes, of;
 
-    feed_position(reader->feed, &file_bytes, &of);
+    fill_position(reader->fill, &file_bytes, &of);
     return inflater_is_bomb(text_bytes, file_bytes);
 }
 
@@ -188,7 +186,7 @@ static int take_all(struct trace_reader *reader)
             return parser->error;
         text_bytes += block.length;
         if (is_bomb(reader, text_bytes)) {
-            feed_cancel(reader->feed);
+            fill_cancel(reader->fill);
             reader->is_bomb = true;
             result = 0;
             break;
@@ -205,10 +203,10 @@ static int take_all(struct trace_reader *reader)
 static void finish_report(struct trace_reader *reader)
 {
     struct trace_report *report = &reader->report;
-    const struct feed_report *feed = feed_report(reader->feed);
+    const struct feed_report *feed = &reader->fill->report;
     uint64_t of;
 
-    feed_position(reader->feed, &report->file_bytes, &of);
+    fill_position(reader->fill, &report->file_bytes, &of);
     report->text_bytes = feed->text_bytes;
     report->is_gzip = feed->is_gzip;
     report->is_cut = feed->is_cut || reader->is_bomb ||
@@ -227,16 +225,6 @@ static void finish_report(struct trace_reader *reader)
                  "the file ends early: its JSON is not closed");
 }
 
-static const char *most_skipped(const struct trace_report *report)
-{
-    unsigned most = 0;
-
-    for (unsigned i = 1; i < TRACE_SKIPS; i++)
-        if (report->skipped[i] > report->skipped[most])
-            most = i;
-    return trace_skip_text(most);
-}
-
 static int verdict(struct trace_reader *reader, int result)
 {
     struct trace_report *report = &reader->report;
@@ -244,7 +232,10 @@ static int verdict(struct trace_reader *reader, int result)
     if (result == -ECANCELED || result == -ENOMEM || result == -EBADMSG)
         return result;
     uint64_t skipped = trace_reader_skipped(reader);
+    unsigned most = 0;
 
+    for (unsigned i = 1; i < TRACE_SKIPS; i++)
+        most = report->skipped[i] > report->skipped[most] ? i : most;
     /* What was read counts, also when reading failed in the middle. */
     if (report->events > 0 || (reader->parser.has_events && skipped == 0))
         return 0;
@@ -256,16 +247,16 @@ static int verdict(struct trace_reader *reader, int result)
         snprintf(report->error, sizeof(report->error), "is empty");
         return -ENODATA;
     }
-    if (feed_report(reader->feed)->error[0] != '\0' || reader->is_bomb)
+    if (reader->fill->report.error[0] != '\0' || reader->is_bomb)
         return -EBADMSG; /* its sentence says more */
-    const char *stranger = stranger_sentence(&reader->head.seen, report);
+    const char *stranger = head_stranger(&reader->head.seen, report);
 
     if (stranger != NULL)
         snprintf(report->error, sizeof(report->error), "%s", stranger);
     else if (skipped > 0)
         snprintf(report->error, sizeof(report->error),
                  "is no trace: none of its %llu items could be read: %s",
-                 (unsigned long long)skipped, most_skipped(report));
+                 (unsigned long long)skipped, trace_skip_text(most));
     else
         snprintf(report->error, sizeof(report->error),
                  "is no trace: it has no list of events (`traceEvents`)");
@@ -327,10 +318,10 @@ const struct trace_span *trace_reader_span(const struct trace_reader *reader,
 void trace_reader_position(const struct trace_reader *reader, uint64_t *file_bytes,
                            uint64_t *of)
 {
-    feed_position(reader->feed, file_bytes, of);
+    fill_position(reader->fill, file_bytes, of);
 }
 
 void trace_reader_cancel(struct trace_reader *reader)
 {
-    feed_cancel(reader->feed);
+    fill_cancel(reader->fill);
 }

@@ -16,10 +16,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "ingest/trace/event.h"
-#include "ingest/trace/feed/hole.h"
-#include "ingest/trace/feed/source.h"
 #include "ingest/trace/names.h"
 #include "wire/attributes.h"
 
@@ -99,6 +98,20 @@ struct trace_report {
     bool is_gzip;
     bool is_cut;     /* the JSON or the gzip ended early, or a read failed */
     char error[256]; /* one sentence; of the first thing wrong with the file, else "" */
+};
+
+/* Bytes that are neither a file nor memory, such as a member of an archive. */
+struct trace_source {
+    /* Up to `size` bytes, from any thread but one at a time; 0 at the end, or a negative
+     * errno. Adds to *packed_bytes how much of a file was read for them. NULL: no source. */
+    ssize_t (*read)(void *user, void *to, size_t size, uint64_t *packed_bytes);
+    void *user;
+};
+
+/* Text that a second reading of a file may leave out. Offsets in the text, as trace_event.offset: each of an event that the first reading
+ * gave, and no key of the top level in between. */
+struct trace_hole {
+    uint64_t from, to; /* from < to <= the next one's from */
 };
 
 struct trace_reader;

@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #include "ingest/trace/archive/parts.h"
-#include "ingest/trace/feed/tar_header.h"
+#include "ingest/trace/feed/magic.h"
+#include "ingest/trace/grow.h"
 #include "wire/text.h"
 
 bool archive_is_trace(const char *name)
@@ -34,16 +35,9 @@ int archive_add(struct archive *archive, const char *name,
                        ARCHIVE_MEMBERS_MAX);
         return 0;
     }
-    if (archive->count == archive->capacity) {
-        uint32_t capacity = archive->capacity == 0 ? 16 : archive->capacity * 2;
-        struct archive_member *members =
-            realloc(archive->members, capacity * sizeof(*members));
-
-        if (members == NULL)
-            return -ENOMEM;
-        archive->members = members;
-        archive->capacity = capacity;
-    }
+    if (!grow_array(&archive->members, archive->count, &archive->capacity, 16,
+                    sizeof(*archive->members)))
+        return -ENOMEM;
     struct archive_member *added = &archive->members[archive->count];
 
     *added = *member;

@@ -14,7 +14,7 @@ int stream_open(struct stream *stream, int descriptor, uint64_t from, uint64_t s
     if (packing == STREAM_PLAIN)
         return 0;
     stream->in = malloc(IN_BYTES);
-    stream->inflater = packing == STREAM_GZIP ? inflater_new() : inflater_new_deflate();
+    stream->inflater = inflater_new(packing == STREAM_GZIP);
     return stream->in == NULL || stream->inflater == NULL ? -ENOMEM : 0;
 }
 
@@ -42,15 +42,6 @@ static ssize_t read_file(struct stream *stream, void *to, size_t size)
     return got;
 }
 
-static ssize_t fill_in(struct stream *stream)
-{
-    ssize_t got = read_file(stream, stream->in, IN_BYTES);
-
-    stream->in_begin = 0;
-    stream->in_left = got > 0 ? (size_t)got : 0;
-    return got;
-}
-
 /* Behind a member of gzip only another one counts; padding and the rest end it. */
 static bool next_member(struct stream *stream)
 {
@@ -68,8 +59,13 @@ static ssize_t inflate_some(struct stream *stream, void *to, size_t size)
     if (stream->broken)
         return -EBADMSG;
     while (io.out_left == size) {
-        ssize_t got = stream->in_left > 0 ? 1 : fill_in(stream);
+        ssize_t got = 1;
 
+        if (stream->in_left == 0) {
+            got = read_file(stream, stream->in, IN_BYTES);
+            stream->in_begin = 0;
+            stream->in_left = got > 0 ? (size_t)got : 0;
+        }
         if (got < 0)
             return got;
         if (got == 0)
@@ -124,18 +120,6 @@ int stream_read_all(struct stream *stream, void *to, size_t size)
     return 0;
 }
 
-static int begin_again(struct stream *stream)
-{
-    struct stream before = *stream;
-
-    stream_close(stream);
-    int error = stream_open(stream, before.descriptor, before.from, before.size,
-                            before.packing);
-
-    stream->stop = before.stop;
-    return error;
-}
-
 int stream_go_to(struct stream *stream, uint64_t at)
 {
     char passed[16 * 1024];
@@ -147,8 +131,13 @@ int stream_go_to(struct stream *stream, uint64_t at)
         return 0;
     }
     if (at < stream->at) {
-        int error = begin_again(stream);
+        struct stream before = *stream;
 
+        stream_close(stream);
+        int error = stream_open(stream, before.descriptor, before.from, before.size,
+                                before.packing);
+
+        stream->stop = before.stop;
         if (error != 0)
             return error;
     }

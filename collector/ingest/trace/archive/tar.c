@@ -5,15 +5,9 @@
 #include <string.h>
 
 #include "ingest/trace/archive/parts.h"
-#include "ingest/trace/feed/tar_header.h"
+#include "ingest/trace/feed/magic.h"
 
 #define LONG_MAX_BYTES 65536u
-
-static void copy_field(char *to, const unsigned char *field, size_t size)
-{
-    memcpy(to, field, size);
-    to[size] = '\0';
-}
 
 struct listing {
     char long_name[ARCHIVE_NAME_BYTES]; /* of the next file; "" none */
@@ -63,13 +57,11 @@ static int read_long(struct stream *stream, struct listing *listing, char type,
 
 static void name_of(const unsigned char *block, char name[ARCHIVE_NAME_BYTES + 2])
 {
-    char own[101], prefix[156] = "";
+    const char *own = (const char *)block, *prefix = own + 345;
+    int prefix_bytes = memcmp(block + 257, "ustar\0", 6) == 0 ? 155 : 0;
 
-    copy_field(own, block, 100);
-    if (memcmp(block + 257, "ustar\0", 6) == 0)
-        copy_field(prefix, block + 345, 155);
-    (void)snprintf(name, ARCHIVE_NAME_BYTES + 2, "%s%s%s", prefix,
-                   *prefix != '\0' ? "/" : "", own);
+    (void)snprintf(name, ARCHIVE_NAME_BYTES + 2, "%.*s%s%.100s", prefix_bytes, prefix,
+                   prefix_bytes > 0 && *prefix != '\0' ? "/" : "", own);
 }
 
 /* GNU's sparse files: headers of more pieces may follow the first. */
@@ -84,15 +76,6 @@ static int pass_sparse_headers(struct stream *stream, const unsigned char *heade
         extended = more[504] != 0;
     }
     return error;
-}
-
-static int add(struct archive *archive, char type, const char *name,
-               const struct archive_member *member)
-{
-    if (type == '0' || type == '\0' || type == '7')
-        return archive_add(archive, name, member);
-    archive->sparse += type == 'S' && archive_is_trace(name);
-    return 0;
 }
 
 /* One header with what it is of: 1; 0 at the end, or a negative errno. */
@@ -122,9 +105,13 @@ static int list_one(struct archive *archive, struct listing *listing)
         if (listing->long_size != UINT64_MAX)
             size = listing->long_size;
         name_of(block, name);
-        error =
-            add(archive, type, *listing->long_name != '\0' ? listing->long_name : name,
-                &(struct archive_member){.at = at, .size = size});
+        const char *own = *listing->long_name != '\0' ? listing->long_name : name;
+
+        if (type == '0' || type == '\0' || type == '7')
+            error = archive_add(archive, own,
+                                &(struct archive_member){.at = at, .size = size});
+        else
+            archive->sparse += type == 'S' && archive_is_trace(own);
         *listing = (struct listing){.long_size = UINT64_MAX};
     }
     if (error != 0 || size > UINT64_MAX / 2)

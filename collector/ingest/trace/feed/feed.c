@@ -1,13 +1,10 @@
 /* The ring of blocks, and the thread that fills it. */
 #include "ingest/trace/feed/feed.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "ingest/trace/feed/fill.h"
 
 /* Where the kernel copies to the middle of a page it takes twice as long. */
 #define PAGE_BYTES   4096u
@@ -106,10 +103,9 @@ void feed_set_ahead(struct feed *feed, feed_look_ahead *look, void *user, bool a
     feed->look_always = always;
 }
 
-void feed_set_holes(struct feed *feed, const struct trace_hole *holes, uint32_t count)
+struct fill *feed_fill(struct feed *feed)
 {
-    feed->fill.holes = holes;
-    feed->fill.hole_count = count;
+    return &feed->fill;
 }
 
 void feed_stop(struct feed *feed)
@@ -123,30 +119,9 @@ void feed_stop(struct feed *feed)
     pthread_cond_broadcast(&feed->changed);
     pthread_mutex_unlock(&feed->lock);
     if (!ended)
-        feed_cancel(feed); /* it may wait for the other end of a pipe */
+        fill_cancel(&feed->fill); /* it may wait for the other end of a pipe */
     pthread_join(feed->thread, NULL);
     feed->started = false;
-}
-
-int feed_open(struct feed *feed, const char *path)
-{
-    return fill_open_path(&feed->fill, path);
-}
-
-int feed_open_descriptor(struct feed *feed, int descriptor)
-{
-    return fill_open_descriptor(&feed->fill, descriptor);
-}
-
-int feed_open_bytes(struct feed *feed, const void *bytes, size_t size)
-{
-    fill_open_bytes(&feed->fill, bytes, size);
-    return 0;
-}
-
-void feed_open_source(struct feed *feed, const struct trace_source *source)
-{
-    fill_open_source(&feed->fill, source);
 }
 
 /* One block; 1, 0 at the end, or a negative errno. */
@@ -264,19 +239,4 @@ int feed_next(struct feed *feed, struct feed_block *block)
     pthread_cond_broadcast(&feed->changed);
     pthread_mutex_unlock(&feed->lock);
     return result;
-}
-
-const struct feed_report *feed_report(const struct feed *feed)
-{
-    return &feed->fill.report;
-}
-
-void feed_position(const struct feed *feed, uint64_t *file_bytes, uint64_t *of)
-{
-    fill_position(&feed->fill, file_bytes, of);
-}
-
-void feed_cancel(struct feed *feed)
-{
-    fill_cancel(&feed->fill);
 }

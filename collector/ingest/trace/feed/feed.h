@@ -8,12 +8,12 @@
 #ifndef INGEST_TRACE_FEED_FEED_H
 #define INGEST_TRACE_FEED_FEED_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ingest/trace/feed/hole.h"
-#include "ingest/trace/feed/source.h"
+#include "ingest/trace/feed/inflater.h"
 #include "ingest/trace/scan/scan.h"
 #include "wire/attributes.h"
 
@@ -60,6 +60,7 @@ struct feed_report {
 };
 
 struct feed;
+struct fill;
 
 /* NULL when out of memory. With a thread, that scans too. */
 struct feed *feed_new(bool one_thread, trace_scan *scan);
@@ -69,14 +70,8 @@ void feed_free(struct feed *feed);
  * always. Before feed_next(). */
 void feed_set_ahead(struct feed *feed, feed_look_ahead *look, void *user, bool always);
 
-/* As in reader.h; before feed_next(). */
-void feed_set_holes(struct feed *feed, const struct trace_hole *holes, uint32_t count);
-
-/* As in reader.h; feed_report() has the sentence. */
-MUST_CHECK int feed_open(struct feed *feed, const char *path);
-MUST_CHECK int feed_open_descriptor(struct feed *feed, int descriptor);
-MUST_CHECK int feed_open_bytes(struct feed *feed, const void *bytes, size_t size);
-void feed_open_source(struct feed *feed, const struct trace_source *source);
+/* Where its bytes come from, to be opened before feed_next(). */
+struct fill *feed_fill(struct feed *feed);
 
 /* 1 and a block, valid until the next but one call; 0 at the end; -ECANCELED, or an
  * error of what is not worth reading. After a failed read the blocks that came before
@@ -86,10 +81,45 @@ MUST_CHECK int feed_next(struct feed *feed, struct feed_block *block);
 /* Ends the thread, whatever is left of the file. */
 void feed_stop(struct feed *feed);
 
-const struct feed_report *feed_report(const struct feed *feed);
-/* From any thread. */
-void feed_position(const struct feed *feed, uint64_t *file_bytes, uint64_t *of);
-/* From any thread or signal handler. */
-void feed_cancel(struct feed *feed);
+/* Fills blocks from a descriptor or from memory: what the feed's thread does. */
+struct fill {
+    int descriptor; /* -1: `source`, or `bytes` */
+    bool is_ours;   /* to be closed */
+    bool may_wait;  /* a pipe, a terminal: wait for it and for `wake` at once */
+    bool looked;    /* at the first bytes */
+    bool at_end;
+    struct trace_source source;
+    const uint8_t *bytes;
+    uint64_t bytes_left; /* of `bytes`, or of the file's size when it was opened */
+    bool has_size;
+    int error;
+
+    uint8_t *in; /* FILL_IN_BYTES: the first bytes, and what is to be inflated */
+    size_t in_at, in_left;
+    struct inflater *inflater; /* of gzip */
+    bool between_members;
+
+    /* What is not read of a plain file on disk; borrowed, see reader.h. */
+    const struct trace_hole *holes;
+    uint32_t hole_count;
+    uint64_t at; /* of the next byte, in a file with holes */
+
+    int wake;              /* eventfd */
+    atomic_bool cancelled; /* relaxed: nothing is handed over with it */
+    _Atomic uint64_t file_bytes, file_size; /* relaxed: for a progress line */
+    struct feed_report report;
+};
+
+MUST_CHECK int fill_open(struct fill *fill); /* zeroed before */
+void fill_close(struct fill *fill);
+MUST_CHECK int fill_open_path(struct fill *fill, const char *path);
+MUST_CHECK int fill_open_descriptor(struct fill *fill, int descriptor);
+void fill_open_bytes(struct fill *fill, const void *bytes, size_t size);
+
+/* Up to FEED_BLOCK_BYTES; 1, 0 when nothing is left, or a negative errno. */
+MUST_CHECK int fill_block(struct fill *fill, char *bytes, uint32_t *length);
+
+void fill_position(const struct fill *fill, uint64_t *file_bytes, uint64_t *of);
+void fill_cancel(struct fill *fill);
 
 #endif

@@ -1,5 +1,3 @@
-#include "ingest/trace/feed/fill.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ingest/trace/feed/feed.h"
 #include "ingest/trace/feed/magic.h"
 
 #define IN_BYTES ((size_t)256 * 1024)
@@ -106,11 +105,6 @@ void fill_open_bytes(struct fill *fill, const void *bytes, size_t size)
     atomic_store_explicit(&fill->file_size, size, memory_order_relaxed);
 }
 
-void fill_open_source(struct fill *fill, const struct trace_source *source)
-{
-    fill->source = *source;
-}
-
 /* Until there is something to read; -ECANCELED when it is no longer wanted. */
 static int wait_readable(struct fill *fill)
 {
@@ -125,23 +119,20 @@ static int wait_readable(struct fill *fill)
     return -ECANCELED;
 }
 
-/* What is read is counted as it lies in the file: bombs are told by it. */
-static ssize_t read_source(struct fill *fill, void *to, size_t size)
-{
-    uint64_t packed_bytes = 0;
-    ssize_t got = fill->source.read(fill->source.user, to, size, &packed_bytes);
-
-    atomic_fetch_add_explicit(&fill->file_bytes, packed_bytes, memory_order_relaxed);
-    return got;
-}
-
 /* Bytes read, 0 at the end, or a negative errno. */
 static ssize_t read_some(struct fill *fill, void *to, size_t size)
 {
     ssize_t got;
 
-    if (fill->source.read != NULL)
-        return read_source(fill, to, size);
+    if (fill->source.read != NULL) {
+        uint64_t packed_bytes = 0;
+
+        /* Counted as it lies in the file: bombs are told by it. */
+        got = fill->source.read(fill->source.user, to, size, &packed_bytes);
+        atomic_fetch_add_explicit(&fill->file_bytes, packed_bytes,
+                                  memory_order_relaxed);
+        return got;
+    }
     if (fill->has_size && size > fill->bytes_left)
         size = (size_t)fill->bytes_left;
     if (fill->descriptor < 0) {
@@ -203,17 +194,6 @@ static void read_in(struct fill *fill, size_t wanted)
     }
 }
 
-/* What is no trace by its first bytes, also within gzip. */
-static int refuse(struct fill *fill, const void *bytes, size_t length)
-{
-    const char *sentence = magic_sentence(bytes, length);
-
-    if (sentence == NULL)
-        return 0;
-    say(fill, "%s", sentence);
-    return -EBADMSG;
-}
-
 static bool is_gzip(const struct fill *fill)
 {
     return fill->in_left >= 2 && fill->in[fill->in_at] == 0x1f &&
@@ -224,12 +204,10 @@ static int look(struct fill *fill)
 {
     fill->looked = true;
     read_in(fill, 8);
-    if (fill->in_left == 0)
-        return fill->error != 0 ? fill->error : 0;
-    if (!is_gzip(fill))
-        return 0;
+    if (fill->in_left == 0 || !is_gzip(fill))
+        return fill->in_left == 0 ? fill->error : 0;
     fill->report.is_gzip = true;
-    fill->inflater = inflater_new();
+    fill->inflater = inflater_new(true);
     return fill->inflater != NULL ? 0 : -ENOMEM;
 }
 
@@ -379,8 +357,14 @@ int fill_block(struct fill *fill, char *bytes, uint32_t *length)
         inflate_block(fill, bytes, length);
     else
         read_block(fill, bytes, length);
-    if (fill->report.text_bytes == 0)
-        result = refuse(fill, bytes, *length);
+    /* What is no trace by its first bytes, also within gzip. */
+    const char *refused =
+        fill->report.text_bytes == 0 ? magic_sentence(bytes, *length) : NULL;
+
+    if (refused != NULL) {
+        say(fill, "%s", refused);
+        result = -EBADMSG;
+    }
     fill->report.text_bytes += *length;
     if (result != 0 || fill->error == -ECANCELED)
         return result != 0 ? result : -ECANCELED;

@@ -24,9 +24,9 @@ enum inflater_result {
     INFLATER_BAD,  /* what was written before is good */
 };
 
-struct inflater *inflater_new(void); /* NULL when out of memory */
-/* Of bare deflate, as members of a zip are: without gzip's head and checksum. */
-struct inflater *inflater_new_deflate(void);
+/* NULL when out of memory. Not `gzip`: of bare deflate, as members of a zip are, without
+ * gzip's head and checksum. */
+struct inflater *inflater_new(bool gzip);
 void inflater_free(struct inflater *inflater);
 enum inflater_result inflater_run(struct inflater *inflater, struct inflater_io *io);
 void inflater_again(struct inflater *inflater); /* another member begins */

@@ -9,25 +9,15 @@ struct inflater {
     uint32_t format; /* ISAL_GZIP or ISAL_DEFLATE */
 };
 
-static struct inflater *make(uint32_t format)
+struct inflater *inflater_new(bool gzip)
 {
     struct inflater *inflater = calloc(1, sizeof(*inflater));
 
     if (inflater == NULL)
         return NULL;
-    inflater->format = format;
+    inflater->format = gzip ? ISAL_GZIP : ISAL_DEFLATE;
     inflater_again(inflater);
     return inflater;
-}
-
-struct inflater *inflater_new(void)
-{
-    return make(ISAL_GZIP);
-}
-
-struct inflater *inflater_new_deflate(void)
-{
-    return make(ISAL_DEFLATE);
 }
 
 void inflater_free(struct inflater *inflater)

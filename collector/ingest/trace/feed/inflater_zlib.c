@@ -9,25 +9,16 @@ struct inflater {
     z_stream stream;
 };
 
-static struct inflater *make(int window_bits)
+struct inflater *inflater_new(bool gzip)
 {
     struct inflater *inflater = calloc(1, sizeof(*inflater));
+    int window_bits = gzip ? MAX_WBITS + GZIP_ONLY : -MAX_WBITS;
 
     if (inflater != NULL && inflateInit2(&inflater->stream, window_bits) != Z_OK) {
         free(inflater);
         return NULL;
     }
     return inflater;
-}
-
-struct inflater *inflater_new(void)
-{
-    return make(MAX_WBITS + GZIP_ONLY);
-}
-
-struct inflater *inflater_new_deflate(void)
-{
-    return make(-MAX_WBITS);
 }
 
 void inflater_free(struct inflater *inflater)

@@ -1,10 +1,7 @@
 /* What kind of file it is that is no trace, by its first bytes. */
 #include "ingest/trace/feed/magic.h"
 
-#include <stdint.h>
 #include <string.h>
-
-#include "ingest/trace/feed/tar_header.h"
 
 #define CPROFILE                                                                       \
     "is a profile of cProfile: snakeviz and pstats show those; torch.profiler with "   \
@@ -65,11 +62,6 @@ static const struct magic refused[] = {
 
 #define FIRST_BYTES 4096u
 
-static bool contains(const char *bytes, size_t length, const char *text)
-{
-    return memmem(bytes, length, text, strlen(text)) != NULL;
-}
-
 /* Protocol buffers begin with the tag of a message's first field and its length, as these two
  * do; a text that begins with a line's end has no such bytes behind it. */
 static const char *protobuf_sentence(const char *bytes, size_t length)
@@ -84,12 +76,44 @@ static const char *protobuf_sentence(const char *bytes, size_t length)
     if (!binary)
         return NULL;
     length = length < FIRST_BYTES ? length : FIRST_BYTES;
-    if (contains(bytes, length, "/host:") || contains(bytes, length, "/device:") ||
-        contains(bytes, length, "Task Environment"))
+    if (memmem(bytes, length, "/host:", 6) != NULL ||
+        memmem(bytes, length, "/device:", 8) != NULL ||
+        memmem(bytes, length, "Task Environment", 16) != NULL)
         return "is an XSpace of XProf (.xplane.pb of JAX or TensorFlow): the "
                "trace.json.gz beside it can be read";
     return "is a protocol buffer, such as a trace of Perfetto: ui.perfetto.dev shows "
            "those, and its traceconv json makes a trace that can be read";
+}
+
+#define CHECKSUM_AT   148u
+#define CHECKSUM_SIZE 8u
+
+/* Octal, or a number of its own bytes where the first has its high bit set. */
+uint64_t tar_number(const unsigned char *field, size_t size)
+{
+    uint64_t number = 0;
+
+    if (field[0] & 0x80) {
+        for (size_t i = size - 8; i < size; i++)
+            number = number << 8 | field[i];
+        return number;
+    }
+    for (size_t i = 0; i < size && (field[i] == ' ' || field[i] - '0' + 0u < 8u); i++)
+        if (field[i] != ' ')
+            number = number << 3 | (field[i] - '0' + 0u);
+    return number;
+}
+
+bool tar_is_header(const unsigned char *block)
+{
+    uint64_t sum = CHECKSUM_SIZE * ' ';
+
+    for (size_t i = 0; i < TAR_BLOCK; i++)
+        if (i < CHECKSUM_AT || i >= CHECKSUM_AT + CHECKSUM_SIZE)
+            sum += block[i];
+    /* All zero is the end of a tar, not a header. */
+    return sum > CHECKSUM_SIZE * ' ' &&
+           sum == tar_number(block + CHECKSUM_AT, CHECKSUM_SIZE);
 }
 
 const char *magic_sentence(const void *bytes, size_t length)

@@ -232,15 +232,6 @@ static bool unfinished_item(struct parser *parser, uint32_t value)
     return true;
 }
 
-static bool begins_events(const struct parser *parser, uint32_t value)
-{
-    const uint32_t *entry = parser->index + parser->next;
-
-    return entry[1] - entry[0] == sizeof("traceEvents") &&
-           memcmp(parser->text + entry[0] + 1, "traceEvents", 11) == 0 &&
-           parser->text[value] == '[';
-}
-
 static bool step_item(struct parser *parser)
 {
     const char *text = parser->text;
@@ -260,7 +251,8 @@ static bool step_item(struct parser *parser)
         value++;
     if (value >= parser->scanned)
         return unfinished_item(parser, value < parser->length ? value : 0);
-    if (colon && begins_events(parser, value)) {
+    if (colon && text[value] == '[' && entry[1] - entry[0] == sizeof("traceEvents") &&
+        memcmp(text + entry[0] + 1, "traceEvents", 11) == 0) {
         parser->pos = value + 1;
         parser->next = next + 1;
         parser->has_events = true;
@@ -291,12 +283,11 @@ static bool step_top(struct parser *parser)
         return false;
     if (first == '"' && has_entry(parser))
         return step_item(parser);
-    parser->pos++;
     if (first == '}') {
+        parser->pos++;
         parser->state = PARSER_END;
         return true;
     }
-    parser->pos--;
     note(parser, "damaged");
     seek_behind(parser, parser->pos);
     return true;
@@ -336,20 +327,6 @@ static bool step_leap(struct parser *parser)
     return parser_refill(parser);
 }
 
-/* A brace, and no list of events before it: the document's, or that of the first of many
- * events, one on each line. False when more text is needed. */
-static bool start_object(struct parser *parser)
-{
-    enum parser_result event = parser_begins_lines(parser, parser->pos);
-
-    if (event == PARSER_MORE && !parser->last)
-        return false;
-    parser->is_lines = parser->has_events = event == PARSER_DONE;
-    parser->state = parser->is_lines ? PARSER_EVENTS : PARSER_TOP;
-    parser_restart(parser, parser->pos + !parser->is_lines);
-    return true;
-}
-
 static bool step_start(struct parser *parser)
 {
     const char *text = parser->text;
@@ -361,8 +338,17 @@ static bool step_start(struct parser *parser)
         parser->pos++;
     if (parser->pos >= parser->length)
         return false;
-    if (text[parser->pos] == '{')
-        return start_object(parser);
+    if (text[parser->pos] == '{') {
+        /* The document's, or that of the first of many events, one on each line. */
+        enum parser_result event = parser_begins_lines(parser, parser->pos);
+
+        if (event == PARSER_MORE && !parser->last)
+            return false;
+        parser->is_lines = parser->has_events = event == PARSER_DONE;
+        parser->state = parser->is_lines ? PARSER_EVENTS : PARSER_TOP;
+        parser_restart(parser, parser->pos + !parser->is_lines);
+        return true;
+    }
     parser_restart(parser, parser->pos);
     parser->state = text[parser->pos] == '[' ? PARSER_EVENTS : PARSER_SEEK;
     if (parser->state == PARSER_SEEK)
@@ -371,25 +357,6 @@ static bool step_start(struct parser *parser)
         parser->pos++;
     parser->has_events = parser->head->seen.is_array = parser->state == PARSER_EVENTS;
     return true;
-}
-
-/* Behind a document with events another one is another trace, as where files were joined to
- * one: nothing of it is read. Behind one without events it is the trace. */
-static void meet_document(struct parser *parser)
-{
-    unsigned long long at = parser->offset + parser->pos;
-
-    if (!parser->has_events) {
-        parser->state = PARSER_START;
-        return;
-    }
-    if (parser->report->error[0] == '\0')
-        snprintf(
-            parser->report->error, sizeof(parser->report->error),
-            "a second document begins at byte %llu: it is not read, as one file is "
-            "one trace; give each a file of its own",
-            at);
-    parser->is_over = true;
 }
 
 static bool step_end(struct parser *parser)
@@ -410,7 +377,16 @@ static bool step_end(struct parser *parser)
         return false;
     if (text[parser->pos] == '[' ||
         (text[parser->pos] == '{' && event != PARSER_DONE)) {
-        meet_document(parser);
+        /* Behind a document with events another one is another trace, as where files were
+         * joined to one: nothing of it is read. Behind one without events it is the trace. */
+        if (parser->has_events && parser->report->error[0] == '\0')
+            snprintf(
+                parser->report->error, sizeof(parser->report->error),
+                "a second document begins at byte %llu: it is not read, as one file is "
+                "one trace; give each a file of its own",
+                (unsigned long long)(parser->offset + parser->pos));
+        parser->is_over = parser->has_events;
+        parser->state = parser->has_events ? parser->state : PARSER_START;
         return true;
     }
     note(parser, "something stands behind the end");

@@ -81,39 +81,29 @@ static uint32_t intern_list(struct reading *reading, const struct value *value)
     return intern(reading, dense, length);
 }
 
-uint32_t field_text(struct reading *reading, const struct value *value)
+/* Where nothing bounds it, a value ends where one may end. */
+static uint32_t bare_length(const struct value *value)
 {
     uint32_t length = value->length;
 
-    if (value->first != '"' && value->first != '[' && value->first != '{')
-        while (!parser_is_end(value->text[length]) && value->text[length] != '\0')
-            length++;
-    return intern(reading, value->text, length);
+    while (!parser_is_end(value->text[length]) && value->text[length] != '\0')
+        length++;
+    return length;
 }
 
-static bool is_wanted(const struct parser *parser, enum field_kind kind)
+static uint32_t field_text(struct reading *reading, const struct value *value)
 {
-    return kind == FIELD_SHAPES   ? parser->shapes
-           : kind == FIELD_STACKS ? parser->stacks
-                                  : true;
-}
+    bool bare = value->first != '"' && value->first != '[' && value->first != '{';
 
-static uint32_t read_text(struct reading *reading, enum field_kind kind,
-                          const struct value *value)
-{
-    return kind == FIELD_SHAPES && value->first == '[' ? intern_list(reading, value)
-                                                       : field_text(reading, value);
+    return intern(reading, value->text, bare ? bare_length(value) : value->length);
 }
 
 /* A pid or tid: few different ones, most of them short. */
 static uint32_t read_token(struct reading *reading, const struct value *value)
 {
     struct parser *parser = reading->parser;
-    uint32_t length = value->length;
+    uint32_t length = value->first == '"' ? value->length : bare_length(value);
 
-    if (value->first != '"')
-        while (!parser_is_end(value->text[length]) && value->text[length] != '\0')
-            length++;
     if (length == 0)
         return TRACE_NAMES_NONE;
     uint32_t id = words_find(&parser->seen_tokens, value->text, length);
@@ -177,22 +167,17 @@ static void read_category(struct reading *reading, const struct value *value)
     event->category_name = seen.name;
 }
 
-static void note(struct reading *reading, uint32_t key, const struct value *value)
-{
-    const struct ahead_text text = {.at = (uint32_t)(value->text - reading->text),
-                                    .length = value->length,
-                                    .key = (uint8_t)key,
-                                    .first = value->first};
-
-    reading->no_room = !ahead_note(reading->run, &text) || reading->no_room;
-}
-
 void field_text_of_key(struct reading *reading, uint32_t key, const struct value *value)
 {
     struct trace_event *event = reading->event;
 
     if (reading->run != NULL) {
-        note(reading, key, value);
+        const struct ahead_text text = {.at = (uint32_t)(value->text - reading->text),
+                                        .length = value->length,
+                                        .key = (uint8_t)key,
+                                        .first = value->first};
+
+        reading->no_room = !ahead_note(reading->run, &text) || reading->no_room;
         return;
     }
     switch (key) {
@@ -211,7 +196,9 @@ void field_text_of_key(struct reading *reading, uint32_t key, const struct value
         event->tid = read_token(reading, value);
         return;
     default: {
-        uint32_t id = read_text(reading, field_table[key].kind, value);
+        uint32_t id = field_table[key].kind == FIELD_SHAPES && value->first == '['
+                          ? intern_list(reading, value)
+                          : field_text(reading, value);
 
         memcpy((char *)event + field_table[key].offset, &id, sizeof(id));
         return;
@@ -253,7 +240,9 @@ void field_rare(struct reading *reading, const struct field *field,
             reading->event->has |= TRACE_UNFINISHED;
         return;
     default:
-        if (is_wanted(reading->parser, field->kind))
+        if (field->kind == FIELD_SHAPES   ? reading->parser->shapes
+            : field->kind == FIELD_STACKS ? reading->parser->stacks
+                                          : true)
             field_text_of_key(reading, (uint32_t)(field - field_table), value);
         return;
     }

@@ -47,13 +47,6 @@ struct field {
 /* By enum trace_key, from KEY_FINISHED on: those of args. */
 extern const struct field field_table[];
 
-ALWAYS_INLINE const char *skip_space(const char *at)
-{
-    while (parser_is_space(*at))
-        at++;
-    return at;
-}
-
 /* A number ends where a value may end; in quotes, at the closing one. */
 ALWAYS_INLINE bool ends_well(const struct value *value, const char *end)
 {
@@ -99,8 +92,6 @@ enum parser_result event_read(struct reading *reading, uint32_t pos,
 /* Interns the value of a key that is a text, or notes it in the run. */
 void field_text_of_key(struct reading *reading, uint32_t key,
                        const struct value *value);
-/* A value as it stands there, with its brackets or without its quotes. */
-uint32_t field_text(struct reading *reading, const struct value *value);
 /* A stream that is no small number. */
 void field_stream(struct trace_event *event, const struct value *value);
 void field_flow(struct trace_event *event, const struct value *value);

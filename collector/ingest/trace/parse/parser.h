@@ -9,10 +9,26 @@
 #define INGEST_TRACE_PARSE_PARSER_H
 
 #include "ingest/trace/feed/feed.h"
-#include "ingest/trace/parse/head.h"
 #include "ingest/trace/reader.h"
 #include "ingest/trace/scan/scan.h"
 #include "ingest/trace/scan/words.h"
+
+/* What stands around the events: kept as text, bounded, and the few numbers read. */
+struct head {
+    struct trace_head seen;
+    struct trace_span spans[TRACE_SPANS_MAX];
+    size_t bytes;
+};
+
+/* Keeps copies of key and value, or counts that it cannot. `span` is cut when its value
+ * is only a beginning. */
+void head_add(struct head *head, const struct trace_span *span);
+void head_close(struct head *head);
+
+/* Of a file without an event, what it is that people take for a trace; NULL where nothing
+ * tells. */
+const char *head_stranger(const struct trace_head *head,
+                          const struct trace_report *report);
 
 enum parser_state {
     PARSER_START,  /* nothing was seen */
@@ -118,6 +134,13 @@ enum parser_result parser_begins_lines(const struct parser *parser, uint32_t pos
 ALWAYS_INLINE bool parser_is_space(char byte)
 {
     return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+}
+
+ALWAYS_INLINE const char *skip_space(const char *at)
+{
+    while (parser_is_space(*at))
+        at++;
+    return at;
 }
 
 /* What may stand behind a value. */

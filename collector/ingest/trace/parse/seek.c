@@ -22,13 +22,6 @@ enum look {
     LOOK_UNKNOWN, /* the piece ends */
 };
 
-static const char *skip_space(const char *at)
-{
-    while (parser_is_space(*at))
-        at++;
-    return at;
-}
-
 /* Is there a quote at `at`, one of the wanted keys, a quote and a colon? */
 static enum look is_key(const struct parser *parser, const char *at, bool top)
 {

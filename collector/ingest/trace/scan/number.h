@@ -44,11 +44,12 @@ ALWAYS_INLINE unsigned number_digits(const char *text, uint64_t *value)
     return count;
 }
 
+static const uint32_t number_powers[] = {1,      10,      100,      1000,     10000,
+                                         100000, 1000000, 10000000, 100000000};
+
 /* A whole number of up to 16 digits; any other goes the slow way. */
 ALWAYS_INLINE const char *number_integer(const char *text, int64_t *value)
 {
-    static const uint32_t power[] = {1,      10,      100,      1000,     10000,
-                                     100000, 1000000, 10000000, 100000000};
     const char *at = text + (*text == '-');
     uint64_t high, low = 0;
     unsigned count = number_digits(at, &high);
@@ -56,7 +57,7 @@ ALWAYS_INLINE const char *number_integer(const char *text, int64_t *value)
     at += count;
     if (count == 8) {
         count = number_digits(at, &low);
-        high = high * power[count] + low;
+        high = high * number_powers[count] + low;
         at += count;
         count = count == 8 ? 0 : 8; /* there may be more of them */
     }
@@ -69,8 +70,6 @@ ALWAYS_INLINE const char *number_integer(const char *text, int64_t *value)
 /* us as decimal text to ns, rounded half away from zero. */
 ALWAYS_INLINE const char *number_us_to_ns(const char *text, int64_t *ns)
 {
-    static const uint32_t power[] = {1,      10,      100,      1000,     10000,
-                                     100000, 1000000, 10000000, 100000000};
     uint64_t high, low, part = 0;
     const char *at = text;
     unsigned count = number_digits(at, &high), digits = 3;
@@ -79,7 +78,7 @@ ALWAYS_INLINE const char *number_us_to_ns(const char *text, int64_t *ns)
     if (count == 8) {
         unsigned more = number_digits(at, &low);
 
-        high = high * power[more] + low;
+        high = high * number_powers[more] + low;
         at += more;
     }
     if (*at == '.') {
@@ -90,7 +89,7 @@ ALWAYS_INLINE const char *number_us_to_ns(const char *text, int64_t *ns)
     if (UNLIKELY(count == 0 || digits - 1 > 2 || (*at | 0x20) == 'e' ||
                  (unsigned)(*at - '0') < 10 || high >= INT64_MAX / 1000))
         return number_scaled(text, 3, ns);
-    *ns = (int64_t)(high * 1000 + part * power[3 - digits]);
+    *ns = (int64_t)(high * 1000 + part * number_powers[3 - digits]);
     return at;
 }
 

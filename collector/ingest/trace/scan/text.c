@@ -78,12 +78,6 @@ static uint32_t encode(uint32_t code, char *bytes)
     return more + 1;
 }
 
-static bool is_control(uint32_t code)
-{
-    return (code < 0x20 && code != '\n' && code != '\t') ||
-           (code >= 0x7f && code < 0xa0);
-}
-
 uint32_t text_unescape(const char *json, size_t length, char *clean, size_t size)
 {
     uint32_t out = 0;
@@ -97,7 +91,9 @@ uint32_t text_unescape(const char *json, size_t length, char *clean, size_t size
             taken = escape(json + in, length - in, &code);
         if (taken == 0)
             taken = utf8_decode((const unsigned char *)json + in, length - in, &code);
-        if (taken == 0 || is_control(code))
+        /* And control characters. */
+        if (taken == 0 || (code < 0x20 && code != '\n' && code != '\t') ||
+            (code >= 0x7f && code < 0xa0))
             code = REPLACEMENT;
         uint32_t add = encode(code, bytes);
 
