@@ -37,8 +37,8 @@ struct file_details {
     struct file_paths paths;
     struct file_detail *details; /* [0] is none */
     struct file_key *keys;       /* [0] is none */
-    uint32_t detail_count, detail_capacity, *detail_slots;
-    uint32_t key_count, key_capacity, *key_slots;
+    uint32_t detail_count, key_count;
+    struct file_index detail_index, key_index;
     uint32_t frames; /* of a stack that count */
     uint64_t left_out;
 };

@@ -83,6 +83,8 @@ static void feed_events(struct feeding *feeding, uint32_t thread, struct event *
 {
     struct process *process = feeding->texts.process;
 
+    if (count == 0)
+        return;
     for (uint32_t by = 0; by < GROUPS; by++)
         if (process->groups[by] != NULL)
             feed_group(feeding, by, thread, events, count);
@@ -98,52 +100,31 @@ static void feed_events(struct feeding *feeding, uint32_t thread, struct event *
     process_fold(process, thread, events, count);
 }
 
-/* The next one of a thread that began before `before_ns`; NULL when there is none. */
-static const struct event *next_event(struct feeding *feeding, uint32_t thread,
-                                      int64_t before_ns)
+/* The next one of a thread, or of the works, that began before `before_ns`; NULL none. */
+static const struct track_record *next_event(struct feeding *feeding, uint32_t thread,
+                                             int64_t before_ns)
 {
     const struct track_record *record = track_peek(&feeding->threads[thread]);
 
-    return record != NULL && (int64_t)record->event.time < before_ns ? &record->event
-                                                                     : NULL;
+    return record != NULL && (int64_t)record->event.time < before_ns ? record : NULL;
 }
 
-/* Events of one thread that began before `before_ns`. */
-static void feed_thread(struct feeding *feeding, uint32_t thread, int64_t before_ns)
-{
-    struct event events[CHUNK];
-    const struct event *event;
-    uint32_t count = 0;
-
-    while ((event = next_event(feeding, thread, before_ns)) != NULL) {
-        events[count++] = *event;
-        track_next(&feeding->threads[thread]);
-        if (count < CHUNK)
-            continue;
-        feed_events(feeding, thread, events, count);
-        count = 0;
-    }
-    if (count > 0)
-        feed_events(feeding, thread, events, count);
-}
-
-/* The next work that began before `before_ns`; NULL when there is none. */
 static const struct track_record *next_work(struct feeding *feeding, int64_t before_ns)
 {
+    const struct file *file = feeding->file;
     const struct track_record *work;
 
     while ((work = track_peek(&feeding->works)) != NULL &&
-           file_is_stray(feeding->file, &work->event))
+           file_is_stray(file, &work->event))
         track_next(&feeding->works);
-    int64_t zero_ns = feeding->file->zero_ns;
-
-    return work != NULL && (int64_t)(work->event.time - (uint64_t)zero_ns) < before_ns
+    return work != NULL &&
+                   (int64_t)(work->event.time - (uint64_t)file->zero_ns) < before_ns
                ? work
                : NULL;
 }
 
-static uint32_t put_work(struct feeding *feeding, const struct track_record *work,
-                         struct event *events)
+static void put_work(struct feeding *feeding, const struct track_record *work,
+                     struct event *events)
 {
     bool kernel = EVENT_KIND(work->event.meta) == EVENT_KERNEL;
     uint64_t stream = work->more[FILE_WORK_STREAM];
@@ -158,44 +139,32 @@ static uint32_t put_work(struct feeding *feeding, const struct track_record *wor
         (struct event){.time = kernel ? stream : file_work_bytes(feeding->file, work),
                        .value = kernel ? 0 : stream,
                        .meta = EVENT_META(0, EVENT_MORE, 0, 1)};
-    return 2;
 }
 
-static void feed_works(struct feeding *feeding, int64_t before_ns)
-{
-    struct process *process = feeding->texts.process;
-    uint32_t thread = feeding->file->thread_count, count = 0;
-    const struct track_record *work;
-    struct event events[CHUNK];
-
-    while ((work = next_work(feeding, before_ns)) != NULL) {
-        count += put_work(feeding, work, events + count);
-        track_next(&feeding->works);
-        if (count < CHUNK - 1)
-            continue;
-        process_fold(process, thread, events, count);
-        count = 0;
-    }
-    if (count > 0)
-        process_fold(process, thread, events, count);
-}
-
+/* What began before `before_ns`: thread by thread, then the devices' work. */
 static void feed_until(struct feeding *feeding, int64_t before_ns)
 {
-    for (uint32_t i = 0; i < feeding->file->thread_count; i++)
-        feed_thread(feeding, i, before_ns);
-    feed_works(feeding, before_ns);
-}
+    struct process *process = feeding->texts.process;
+    uint32_t works = feeding->file->thread_count;
+    const struct track_record *next;
+    struct event events[CHUNK];
 
-/* What was fed since `from_ns` lies in no step. */
-static void end_apart(struct feeding *feeding, int64_t from_ns, int64_t to_ns)
-{
-    struct step apart = {.start_ns = from_ns,
-                         .duration_ns = to_ns > from_ns ? to_ns - from_ns : 1,
-                         .flags = EVENT_STEP_VALIDATION,
-                         .whole = true};
-
-    process_end(feeding->texts.process, &apart);
+    for (uint32_t thread = 0, count; thread < works; thread++) {
+        do {
+            for (count = 0; count < CHUNK &&
+                            (next = next_event(feeding, thread, before_ns)) != NULL;
+                 track_next(&feeding->threads[thread]))
+                events[count++] = next->event;
+            feed_events(feeding, thread, events, count);
+        } while (count == CHUNK);
+    }
+    for (uint32_t count = CHUNK; count == CHUNK;) {
+        for (count = 0; count < CHUNK && (next = next_work(feeding, before_ns)) != NULL;
+             track_next(&feeding->works), count += 2)
+            put_work(feeding, next, events + count);
+        if (count > 0)
+            process_fold(process, works, events, count);
+    }
 }
 
 static int64_t piece_end_ns(int64_t at, int64_t to_ns)
@@ -216,7 +185,11 @@ static void feed_apart(struct feeding *feeding, int64_t from_ns, int64_t to_ns)
         pthread_rwlock_wrlock(&feeding->store->lock);
         process_begin(process, at);
         feed_until(feeding, until);
-        end_apart(feeding, at, until);
+        /* What was fed lies in no step. */
+        process_end(process, &(struct step){.start_ns = at,
+                                            .duration_ns = until - at,
+                                            .flags = EVENT_STEP_VALIDATION,
+                                            .whole = true});
         if (process->gpu.on)
             gpu_settle(&process->gpu, at);
         pthread_rwlock_unlock(&feeding->store->lock);
@@ -301,12 +274,11 @@ static int feed_whole(struct feeding *feeding, const struct file_step *step,
 /* Is there anything between the steps? Most files have none or little. */
 static bool any_before(struct feeding *feeding, int64_t before_ns)
 {
-    if (next_work(feeding, before_ns) != NULL)
-        return true;
-    for (uint32_t i = 0; i < feeding->file->thread_count; i++)
-        if (next_event(feeding, i, before_ns) != NULL)
-            return true;
-    return false;
+    bool any = next_work(feeding, before_ns) != NULL;
+
+    for (uint32_t i = 0; i < feeding->file->thread_count && !any; i++)
+        any = next_event(feeding, i, before_ns) != NULL;
+    return any;
 }
 
 static int feed_steps(struct feeding *feeding)
@@ -374,21 +346,20 @@ static void give_linked(struct feeding *feeding)
     struct file *file = feeding->file;
     struct process *process = feeding->texts.process;
     uint32_t texts = texts_count(process->texts);
-    struct process_linked *linked = calloc(texts, sizeof(*linked));
 
-    if (linked == NULL)
-        return;
-    for (uint32_t name = 0; name < file->linked_count; name++) {
+    process->linked = calloc(texts, sizeof(*process->linked));
+    for (uint32_t name = 0; process->linked != NULL && name < file->linked_count;
+         name++) {
         const struct process_linked *from = &file->linked[name];
         uint32_t text = memcmp(from, &nothing, sizeof(nothing)) == 0
                             ? 0
                             : file_text(&feeding->texts, name);
 
-        if (text == 0 || text >= texts)
-            continue;
-        add_linked(&linked[text], from);
+        if (text != 0 && text < texts)
+            add_linked(&process->linked[text], from);
     }
-    process->linked = linked;
+    if (process->linked == NULL)
+        return;
     process->linked_count = texts;
     process->linked_devices = file->works.count > 0;
     process->linked_memory = file->allocations.count > 0;
@@ -399,47 +370,42 @@ static void give_kernels(struct feeding *feeding)
     struct file *file = feeding->file;
     struct process *process = feeding->texts.process;
     uint32_t texts = texts_count(process->texts);
-    struct process_kernel *kernels =
-        file->kernel_count == 0 ? NULL : calloc(texts, sizeof(*kernels));
 
-    if (kernels == NULL)
+    if (file->kernel_count > 0)
+        process->kernels = calloc(texts, sizeof(*process->kernels));
+    if (process->kernels == NULL)
         return;
+    process->kernel_count = texts;
     for (uint32_t name = 1; name < file->kernel_count; name++) {
         uint32_t text =
             file->kernels[name].count == 0 ? 0 : file_text(&feeding->texts, name);
 
         if (text != 0 && text < texts)
-            kernels[text] = file->kernels[name];
+            process->kernels[text] = file->kernels[name];
     }
-    process->kernels = kernels;
-    process->kernel_count = texts;
 }
 
-/* Keys to texts: several may be one. */
+/* Keys to texts: several may be one. Calls have no keys: these are one row for each name. */
 static void give_group(struct feeding *feeding, enum group_by by)
 {
     const struct file_details *details = feeding->file->details;
     struct ops_group *group = feeding->texts.process->groups[by];
+    uint32_t keys = details->key_count, names = feeding->file->linked_count;
     uint32_t texts = texts_count(group->texts);
-    struct process_linked *linked = calloc(texts, sizeof(*linked));
 
-    if (linked == NULL)
+    group->linked = calloc(texts, sizeof(*group->linked));
+    if (group->linked == NULL)
         return;
-    for (uint32_t key = 1; key < details->key_count; key++) {
-        uint32_t text = feeding->of_key[by][key];
-
-        if (text > 1 && text - 1 < texts)
-            add_linked(&linked[text - 1], &details->keys[key].linked);
-    }
-    /* Calls have no keys: these are one row for each name. */
-    for (uint32_t name = 1; name < feeding->file->linked_count; name++) {
-        uint32_t text = feeding->of_name[by][name];
-
-        if (text > 1 && text - 1 < texts)
-            add_linked(&linked[text - 1], &feeding->file->linked[name]);
-    }
-    group->linked = linked;
     group->linked_count = texts;
+    for (uint32_t i = 1; i < keys || i < names; i++) {
+        uint32_t of_key = i < keys ? feeding->of_key[by][i] : 0;
+        uint32_t of_name = i < names ? feeding->of_name[by][i] : 0;
+
+        if (of_key > 1 && of_key - 1 < texts)
+            add_linked(&group->linked[of_key - 1], &details->keys[i].linked);
+        if (of_name > 1 && of_name - 1 < texts)
+            add_linked(&group->linked[of_name - 1], &feeding->file->linked[i]);
+    }
 }
 
 static int open_groups(struct feeding *feeding, uint32_t groups)
@@ -460,52 +426,15 @@ static int open_groups(struct feeding *feeding, uint32_t groups)
     return 0;
 }
 
-/* What is read is given back. */
-static int open_tracks(struct feeding *feeding)
-{
-    struct file *file = feeding->file;
-    int error = track_drain(&feeding->works, &file->works);
-
-    for (uint32_t i = 0; i < file->thread_count && error == 0; i++)
-        error = track_drain(&feeding->threads[i], &file->threads[i].nested);
-    return error;
-}
-
-/* -ENOMEM when one was not read to its end. */
-static int close_tracks(struct feeding *feeding)
-{
-    bool failed = feeding->works.failed;
-
-    track_end(&feeding->works);
-    for (uint32_t i = 0; i < feeding->file->thread_count; i++) {
-        failed |= feeding->threads[i].failed;
-        track_end(&feeding->threads[i]);
-    }
-    return failed ? -ENOMEM : 0;
-}
-
-static void feed_longs(struct feeding *feeding)
-{
-    struct file *file = feeding->file;
-    struct process *process = feeding->texts.process;
-    const struct event *longs = file->longs.items;
-
-    for (uint32_t i = 0; i < file->longs.count; i++) {
-        struct event event = longs[i];
-
-        event.meta = (event.meta & ~(uint64_t)UINT32_MAX) |
-                     file_text(&feeding->texts, EVENT_NAME(event.meta));
-        gpu_fold_ahead(&process->gpu, process->texts, &event);
-    }
-    process->gpu.host_late_ns = FILE_LONG_NS;
-}
-
 static int begin(struct feeding *feeding)
 {
     struct file *file = feeding->file;
     struct process *process = feeding->texts.process;
-    int error = open_tracks(feeding);
+    const struct event *longs = file->longs.items;
+    int error = track_drain(&feeding->works, &file->works);
 
+    for (uint32_t i = 0; i < file->thread_count && error == 0; i++)
+        error = track_drain(&feeding->threads[i], &file->threads[i].nested);
     pthread_rwlock_wrlock(&feeding->store->lock);
     if (error == 0)
         error = name_threads(feeding);
@@ -517,7 +446,14 @@ static int begin(struct feeding *feeding)
     gpu_begin(&process->gpu, file->from_ns);
     for (uint32_t i = 0; i < file->device_count; i++)
         (void)gpu_device(&process->gpu, file->devices[i].device);
-    feed_longs(feeding);
+    for (uint32_t i = 0; i < file->longs.count; i++) {
+        struct event event = longs[i];
+
+        event.meta = (event.meta & ~(uint64_t)UINT32_MAX) |
+                     file_text(&feeding->texts, EVENT_NAME(event.meta));
+        gpu_fold_ahead(&process->gpu, process->texts, &event);
+    }
+    process->gpu.host_late_ns = FILE_LONG_NS;
     if (error == 0 &&
         !gpu_queue_lose(&process->gpu, file->lost.items, file->lost.count))
         error = -ENOMEM;
@@ -571,13 +507,18 @@ int file_feed(struct file *file, struct store *store, struct process *process)
         if (error == 0)
             error = end(feeding);
     }
-    int unread = close_tracks(feeding);
+    bool unread = feeding->works.failed;
 
+    track_end(&feeding->works);
+    for (uint32_t i = 0; i < file->thread_count; i++) {
+        unread |= feeding->threads[i].failed;
+        track_end(&feeding->threads[i]);
+    }
     for (uint32_t by = 0; by < GROUPS; by++) {
         free(feeding->of_key[by]);
         free(feeding->of_name[by]);
     }
     free(feeding->texts.ids);
     free(feeding);
-    return error != 0 ? error : unread;
+    return error == 0 && unread ? -ENOMEM : error;
 }

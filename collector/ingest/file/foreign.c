@@ -1,46 +1,90 @@
-/* Events without a category that we know: what they are by their process, their arguments and
- * their name; and who writes such files. */
-#include "ingest/file/foreign.h"
-
+/* What names say; what events without a category that we know are by their process, their
+ * arguments and their name; and who writes such files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "ingest/file/parts.h"
 #include "ingest/trace/args.h"
+#include "ingest/trace/grow.h"
 #include "wire/text.h"
+
+/* "AddmmBackward0", "torch::autograd::AccumulateGrad", the engine's own. */
+static bool is_backward(const char *text)
+{
+    const char *at = strstr(text, "Backward");
+
+    return text_starts(text, "autograd::engine::") ||
+           text_starts(text, "torch::autograd::") ||
+           (at != NULL &&
+            at[strlen("Backward") + strspn(at + strlen("Backward"), "0123456789")] ==
+                '\0');
+}
+
+static enum file_name classify(const char *text)
+{
+    static const struct file_word ranges[] = {
+        {FILE_STARTS, "ProfilerStep#", FILE_NAME_STEP},
+        {FILE_STARTS, "enumerate(DataLoader)", FILE_NAME_DATA},
+        {FILE_STARTS, "Optimizer.step#", FILE_NAME_OPTIMIZER},
+        {FILE_STARTS, "Optimizer.zero_grad#", FILE_NAME_ZERO_GRAD}};
+    static const struct file_word others[] = {
+        {FILE_IS, "[memory]", FILE_NAME_MEMORY},
+        {FILE_IS, "ValidationStep", FILE_NAME_VALIDATION},
+        {FILE_IS, "data", FILE_NAME_PHASE},
+        {FILE_IS, "forward", FILE_NAME_PHASE},
+        {FILE_IS, "backward", FILE_NAME_PHASE},
+        {FILE_IS, "optimizer", FILE_NAME_PHASE},
+        {FILE_HAS, "::", FILE_NAME_PLAIN},
+        {FILE_HAS, "Synchronize", FILE_NAME_SYNC},
+        {FILE_IS, "hipMemcpyWithStream", FILE_NAME_COPY},
+        {FILE_HAS, "StreamBeginCapture", FILE_NAME_CAPTURES},
+        {FILE_HAS, "StreamEndCapture", FILE_NAME_CAPTURED},
+        {FILE_HAS, "Launch", FILE_NAME_LAUNCH},
+        {FILE_HAS, "Memcpy", FILE_NAME_LAUNCH},
+        {FILE_HAS, "Memset", FILE_NAME_LAUNCH},
+        {FILE_STARTS, "", FILE_NAME_PLAIN}};
+    uint32_t name = FILE_WORD_OF(ranges, text);
+
+    if (name == 0 && texts_classify(text) == TEXT_ANNOTATION)
+        name = FILE_NAME_ANNOTATION;
+    if (name == 0 && is_backward(text))
+        name = FILE_NAME_BACKWARD;
+    return (enum file_name)(name != 0 ? name : FILE_WORD_OF(others, text));
+}
+
+enum file_name file_name_kind(struct file *file, uint32_t name)
+{
+    if (UNLIKELY(name >= file->kind_count) &&
+        !grow_table(&file->kinds, name, &file->kind_count, 1024, sizeof(uint8_t)))
+        return FILE_NAME_PLAIN;
+    if (UNLIKELY(file->kinds[name] == FILE_NAME_NEW))
+        file->kinds[name] = (uint8_t)classify(trace_names_get(file->names, name, NULL));
+    return file->kinds[name];
+}
 
 static const char *text_of(const struct file *file, uint32_t name)
 {
-    uint32_t length;
-
-    return trace_names_get(file->names, name, &length);
+    return trace_names_get(file->names, name, NULL);
 }
 
 /* ---- processes --------------------------------------------------------------------------- */
 
-static enum file_role role_of_name(const char *name)
-{
-    if (text_starts(name, "Ascend Hardware"))
-        return FILE_ROLE_ASCEND;
-    if (strcmp(name, "CANN") == 0)
-        return FILE_ROLE_CALLS;
-    if (text_starts(name, "/device:GPU") || text_starts(name, "/device:TPU"))
-        return FILE_ROLE_XPROF;
-    /* Sums of what the others show one by one. */
-    return text_starts(name, "Overlap Analysis") || text_starts(name, "AI Core Freq") ||
-                   strcmp(name, "Communication") == 0
-               ? FILE_ROLE_COPIES
-               : FILE_ROLE_NONE;
-}
-
 void file_note_process(struct file *file, const struct trace_event *event)
 {
+    static const struct file_word roles[] = {
+        {FILE_STARTS, "Ascend Hardware", FILE_ROLE_ASCEND},
+        {FILE_IS, "CANN", FILE_ROLE_CALLS},
+        {FILE_STARTS, "/device:GPU", FILE_ROLE_XPROF},
+        {FILE_STARTS, "/device:TPU", FILE_ROLE_XPROF},
+        /* Sums of what the others show one by one. */
+        {FILE_STARTS, "Overlap Analysis", FILE_ROLE_COPIES},
+        {FILE_STARTS, "AI Core Freq", FILE_ROLE_COPIES},
+        {FILE_IS, "Communication", FILE_ROLE_COPIES}};
     char name[64];
 
     trace_args_text(event, "name", name, sizeof(name));
-    enum file_role role = role_of_name(name);
-
+    enum file_role role = (enum file_role)FILE_WORD_OF(roles, name);
     const char *number = strrchr(name, ':');
 
     if (role == FILE_ROLE_NONE || file->role_count == FILE_ROLES_MAX)
@@ -74,7 +118,13 @@ bool file_is_private(const struct file *file, uint32_t pid)
 /* A task of an Ascend NPU; those that only wait or record an event are no work. */
 static enum file_plain plain_task(struct trace_event *event)
 {
-    static const char *const idle[] = {"WAIT", "EVENT", "NOTIFY", "RECORD"};
+    static const struct file_word types[] = {
+        {FILE_HAS_IN_ANY_CASE, "WAIT", FILE_PLAIN_PASSED_OVER},
+        {FILE_HAS_IN_ANY_CASE, "EVENT", FILE_PLAIN_PASSED_OVER},
+        {FILE_HAS_IN_ANY_CASE, "NOTIFY", FILE_PLAIN_PASSED_OVER},
+        {FILE_HAS_IN_ANY_CASE, "RECORD", FILE_PLAIN_PASSED_OVER},
+        {FILE_HAS_IN_ANY_CASE, "MEMCPY", FILE_PLAIN_COPY},
+        {FILE_STARTS, "", FILE_PLAIN_WORK}};
     char type[64];
     int64_t stream;
 
@@ -84,10 +134,7 @@ static enum file_plain plain_task(struct trace_event *event)
         event->stream = (int32_t)stream;
         event->has |= TRACE_HAS_STREAM;
     }
-    for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
-        if (strcasestr(type, idle[i]) != NULL)
-            return FILE_PLAIN_PASSED_OVER;
-    return strcasestr(type, "MEMCPY") != NULL ? FILE_PLAIN_COPY : FILE_PLAIN_WORK;
+    return (enum file_plain)FILE_WORD_OF(types, type);
 }
 
 static enum file_plain plain_work(const char *name)
@@ -126,8 +173,7 @@ enum file_plain file_plain_kind(struct file *file, struct trace_event *event,
         (text_starts(name, "cuda") || text_starts(name, "hip")))
         return FILE_PLAIN_CALL;
     bool torch = strstr(name, "::") != NULL || kind == FILE_NAME_BACKWARD ||
-                 kind == FILE_NAME_STEP || kind == FILE_NAME_DATA ||
-                 kind == FILE_NAME_OPTIMIZER || kind == FILE_NAME_ZERO_GRAD;
+                 (kind >= FILE_NAME_STEP && kind <= FILE_NAME_ZERO_GRAD);
 
     return torch || file->foreign ? FILE_PLAIN_OP : FILE_PLAIN_NONE;
 }

@@ -28,15 +28,14 @@ void file_graph_take(struct file *file, const struct trace_event *event,
         return;
     if (newest == NULL || newest->number != event->sequence ||
         newest->thread != thread || newest->backward != backward) {
-        newest =
-            file_list_add(file, &file->nodes, sizeof(*newest), FILE_REMARK_SEQUENCES);
+        newest = FILE_LIST_ADD(file, &file->nodes, FILE_REMARK_SEQUENCES, struct node,
+                               {.number = event->sequence,
+                                .thread = thread,
+                                .backward = backward,
+                                .start_ns = event->time_ns});
         if (newest == NULL)
             return;
         file->held_bytes += sizeof(*newest);
-        *newest = (struct node){.number = event->sequence,
-                                .thread = thread,
-                                .backward = backward,
-                                .start_ns = event->time_ns};
     }
     if (event->time_ns > newest->start_ns)
         newest->start_ns = event->time_ns;
@@ -51,14 +50,7 @@ static int by_number(const void *left, const void *right)
         return a->backward ? -1 : 1;
     if (a->number != b->number)
         return a->number < b->number ? -1 : 1;
-    return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
-}
-
-static int by_time(const void *left, const void *right)
-{
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-
-    return a < b ? -1 : a > b;
+    return file_by_start(left, right);
 }
 
 void file_graph_settle(struct file *file)
@@ -81,50 +73,24 @@ void file_graph_settle(struct file *file)
             at++;
         if (at == backward || nodes[at].number != node->number)
             continue;
-        int64_t *added =
-            file_list_add(file, &file->builds, sizeof(*added), FILE_REMARK_SEQUENCES);
-
-        if (added == NULL)
+        if (FILE_LIST_ADD(file, &file->builds, FILE_REMARK_SEQUENCES, int64_t,
+                          {node->start_ns - file->zero_ns}) == NULL)
             break;
-        *added = node->start_ns - file->zero_ns;
     }
-    if (file->builds.count > 0)
-        qsort(file->builds.items, file->builds.count, sizeof(int64_t), by_time);
+    file_list_sort(&file->builds, sizeof(int64_t), file_by_start);
     free(nodes);
     file->nodes = (struct file_list){0};
-}
-
-/* The first of a sorted list at or after `from_ns`; its count when there is none. */
-static uint32_t first_from(const struct file_list *list, int64_t from_ns)
-{
-    const int64_t *times = list->items;
-    uint32_t low = 0, high = list->count;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (times[middle] >= from_ns)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
-bool file_graph_known(const struct file *file)
-{
-    return file->builds.count > 0;
 }
 
 int64_t file_graph_begin(const struct file *file, int64_t from_ns, int64_t to_ns)
 {
     const int64_t *builds = file->builds.items, *outer = file->foreground.items;
-    uint32_t at = first_from(&file->builds, from_ns);
+    uint32_t at = file_list_from(&file->builds, sizeof(*builds), 0, from_ns);
 
     if (at == file->builds.count || builds[at] >= to_ns)
         return to_ns;
     /* With the outermost op that it lies in. */
-    uint32_t in = first_from(&file->foreground, builds[at] + 1);
+    uint32_t in = file_list_from(&file->foreground, sizeof(*outer), 0, builds[at] + 1);
 
     return in > 0 && outer[in - 1] > from_ns ? outer[in - 1] : builds[at];
 }

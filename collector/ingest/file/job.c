@@ -5,6 +5,7 @@
 
 #include "ingest/file/parts.h"
 #include "wire/facts.h"
+#include "wire/text.h"
 
 static struct process_fact *add_fact(struct process *process, const char *key)
 {
@@ -21,25 +22,18 @@ static void say_number(struct process *process, const char *key, double number)
 {
     struct process_fact *fact = add_fact(process, key);
 
-    if (fact == NULL)
-        return;
-    fact->type = WIRE_FACT_NUMBER;
-    fact->number = number;
+    if (fact != NULL)
+        *fact = (struct process_fact){
+            .key = fact->key, .type = WIRE_FACT_NUMBER, .number = number};
 }
 
 static void say_bool(struct process *process, const char *key, bool value)
 {
     struct process_fact *fact = add_fact(process, key);
 
-    if (fact == NULL)
-        return;
-    fact->type = WIRE_FACT_BOOL;
-    fact->number = value;
-}
-
-static void say_true(struct process *process, const char *key)
-{
-    say_bool(process, key, true);
+    if (fact != NULL)
+        *fact = (struct process_fact){
+            .key = fact->key, .type = WIRE_FACT_BOOL, .number = value};
 }
 
 static void say_text(struct process *process, const char *key, const char *text,
@@ -69,17 +63,16 @@ static const char *find_value(const struct trace_span *span, const char *key)
 static void add_loader(struct process *process, const struct file *file)
 {
     const struct file_mark *marks = file->marks.items;
-    uint32_t length;
 
     for (uint32_t i = 0; i < file->marks.count; i++) {
         if (marks[i].kind != FILE_NAME_DATA)
             continue;
-        const char *name = trace_names_get(file->names, marks[i].name, &length);
+        const char *name = trace_names_get(file->names, marks[i].name, NULL);
 
         if (strstr(name, "SingleProcessDataLoader") != NULL)
             say_number(process, FACT_DATALOADER_WORKERS, 0);
         if (strstr(name, "MultiProcessingDataLoader") != NULL)
-            say_true(process, FACT_DATALOADER_UNCOUNTED);
+            say_bool(process, FACT_DATALOADER_UNCOUNTED, true);
         return;
     }
 }
@@ -98,87 +91,65 @@ enum said {
     SAID_OPS = 512,
 };
 
-/* Ranges of torch and its modules among Python's frames, and Inductor's kernels. */
-static uint32_t said_by_begin(const char *name)
-{
-    static const struct {
-        const char *begin;
-        uint32_t said;
-    } begins[] = {{"Torch-Compiled Region", SAID_COMPILE},
-                  {"## Call Compiled", SAID_COMPILE},
-                  {"CompiledFunction", SAID_COMPILE},
-                  {"triton_poi_fused", SAID_COMPILE},
-                  {"triton_red_fused", SAID_COMPILE},
-                  {"triton_per_fused", SAID_COMPILE},
-                  {"FSDP::", SAID_SHARDED},
-                  {"FullyShardedDataParallel.", SAID_SHARDED},
-                  {"nn.Module: FullyShardedDataParallel_", SAID_SHARDED},
-                  {"DistributedDataParallel.", SAID_REPLICATED},
-                  {"torch.distributed.ddp.reducer::", SAID_REPLICATED},
-                  {"nn.Module: DistributedDataParallel_", SAID_REPLICATED},
-                  {"DataParallel.", SAID_DATA_PARALLEL}};
-
-    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
-        if (strncmp(name, begins[i].begin, strlen(begins[i].begin)) == 0)
-            return begins[i].said;
-    return 0;
-}
-
 /* Kernels, calls and ops that exchange: "ncclDevKernel_AllGather_RING_LL",
  * "nccl:_reduce_scatter_base", "c10d::allreduce_". */
 static uint32_t said_by_exchange(const char *name)
 {
-    static const struct {
-        const char *part;
-        uint32_t said;
-    } parts[] = {{"AllGather", SAID_GATHER},      {"all_gather", SAID_GATHER},
-                 {"ReduceScatter", SAID_SCATTER}, {"reduce_scatter", SAID_SCATTER},
-                 {"AllReduce", SAID_REDUCE},      {"all_reduce", SAID_REDUCE}};
+    static const struct file_word exchanges[] = {
+        {FILE_STARTS, "nccl", 1},
+        {FILE_STARTS, "c10d::", 1},
+        {FILE_STARTS, "_c10d_functional::", 1}};
+    static const struct file_word parts[] = {
+        {FILE_HAS_IN_ANY_CASE, "AllGather", SAID_GATHER},
+        {FILE_HAS_IN_ANY_CASE, "all_gather", SAID_GATHER},
+        {FILE_HAS_IN_ANY_CASE, "ReduceScatter", SAID_SCATTER},
+        {FILE_HAS_IN_ANY_CASE, "reduce_scatter", SAID_SCATTER},
+        {FILE_HAS_IN_ANY_CASE, "AllReduce", SAID_REDUCE},
+        {FILE_HAS_IN_ANY_CASE, "all_reduce", SAID_REDUCE}};
 
-    if (strncmp(name, "nccl", 4) != 0 && strncmp(name, "c10d::", 6) != 0 &&
-        strncmp(name, "_c10d_functional::", 18) != 0)
-        return 0;
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        if (strcasestr(name, parts[i].part) != NULL)
-            return parts[i].said;
-    return 0;
-}
-
-/* Ops that there are on a device alone: its libraries are in their names. */
-static uint32_t said_by_op(const char *name)
-{
-    static const char *const libraries[] = {"cudnn", "miopen", "_cuda", "cublas"};
-
-    if (strncmp(name, "aten::", 6) != 0)
-        return 0;
-    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
-        if (strstr(name, libraries[i]) != NULL)
-            return SAID_DEVICE;
-    return 0;
-}
-
-/* Ops, ranges and kernels of a backward pass or an update; and that there are ops at all,
- * for a job without torch tells nothing of either. */
-static uint32_t said_by_training(const char *name)
-{
-    static const char *const parts[] = {
-        "ackward", "autograd::engine", "Optimizer.", "_bwd", "bwd_", NULL};
-
-    for (size_t i = 0; parts[i] != NULL; i++)
-        if (strstr(name, parts[i]) != NULL)
-            return SAID_TRAINS;
-    return strncmp(name, "aten::", 6) == 0 ? SAID_OPS : 0;
+    return FILE_WORD_OF(exchanges, name) != 0 ? FILE_WORD_OF(parts, name) : 0;
 }
 
 static uint32_t said_by_names(const struct file *file)
 {
-    uint32_t count = trace_names_count(file->names), length, said = 0;
+    /* Ranges of torch and its modules among Python's frames, and Inductor's kernels. */
+    static const struct file_word begins[] = {
+        {FILE_STARTS, "Torch-Compiled Region", SAID_COMPILE},
+        {FILE_STARTS, "## Call Compiled", SAID_COMPILE},
+        {FILE_STARTS, "CompiledFunction", SAID_COMPILE},
+        {FILE_STARTS, "triton_poi_fused", SAID_COMPILE},
+        {FILE_STARTS, "triton_red_fused", SAID_COMPILE},
+        {FILE_STARTS, "triton_per_fused", SAID_COMPILE},
+        {FILE_STARTS, "FSDP::", SAID_SHARDED},
+        {FILE_STARTS, "FullyShardedDataParallel.", SAID_SHARDED},
+        {FILE_STARTS, "nn.Module: FullyShardedDataParallel_", SAID_SHARDED},
+        {FILE_STARTS, "DistributedDataParallel.", SAID_REPLICATED},
+        {FILE_STARTS, "torch.distributed.ddp.reducer::", SAID_REPLICATED},
+        {FILE_STARTS, "nn.Module: DistributedDataParallel_", SAID_REPLICATED},
+        {FILE_STARTS, "DataParallel.", SAID_DATA_PARALLEL}};
+    /* Ops that there are on a device alone: its libraries are in their names. */
+    static const struct file_word libraries[] = {{FILE_HAS, "cudnn", SAID_DEVICE},
+                                                 {FILE_HAS, "miopen", SAID_DEVICE},
+                                                 {FILE_HAS, "_cuda", SAID_DEVICE},
+                                                 {FILE_HAS, "cublas", SAID_DEVICE}};
+    /* Ops, ranges and kernels of a backward pass or an update; and that there are ops at
+     * all, for a job without torch tells nothing of either. */
+    static const struct file_word training[] = {
+        {FILE_HAS, "ackward", SAID_TRAINS},
+        {FILE_HAS, "autograd::engine", SAID_TRAINS},
+        {FILE_HAS, "Optimizer.", SAID_TRAINS},
+        {FILE_HAS, "_bwd", SAID_TRAINS},
+        {FILE_HAS, "bwd_", SAID_TRAINS},
+        {FILE_STARTS, "aten::", SAID_OPS}};
+    uint32_t said = 0;
 
-    for (uint32_t id = 0; id < count; id++) {
-        const char *name = trace_names_get(file->names, id, &length);
+    for (uint32_t id = 0; id < trace_names_count(file->names); id++) {
+        const char *name = trace_names_get(file->names, id, NULL);
 
-        said |= said_by_begin(name) | said_by_exchange(name) | said_by_op(name) |
-                said_by_training(name);
+        said |= FILE_WORD_OF(begins, name) | FILE_WORD_OF(training, name) |
+                said_by_exchange(name);
+        if (text_starts(name, "aten::"))
+            said |= FILE_WORD_OF(libraries, name);
     }
     return said;
 }
@@ -203,15 +174,13 @@ static void add_optimizer(struct process *process, const struct file *file,
                           uint32_t said, bool device)
 {
     const struct file_mark *marks = file->marks.items, *update = NULL;
-    uint32_t length;
 
     for (uint32_t i = 0; i < file->marks.count && update == NULL; i++)
         if (marks[i].kind == FILE_NAME_OPTIMIZER)
             update = &marks[i];
     const char *class =
-        update == NULL
-            ? NULL
-            : strchr(trace_names_get(file->names, update->name, &length), '#');
+        update == NULL ? NULL
+                       : strchr(trace_names_get(file->names, update->name, NULL), '#');
 
     if (class == NULL || said & SAID_COMPILE)
         return;
@@ -228,35 +197,19 @@ static void add_optimizer(struct process *process, const struct file *file,
     say_bool(process, FACT_OPTIMIZER_FOREACH, together);
 }
 
-/* Those that deviceProperties lists: an object for each. */
-static uint32_t devices_listed(const struct trace_span *span)
-{
-    uint32_t count = 0;
-
-    for (const char *at = span == NULL ? "" : span->value; *at != '\0'; at++)
-        count += *at == '{';
-    return count;
-}
-
-static uint32_t devices_with_memory(const struct memory *memory)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < memory->count; i++)
-        count += EVENT_DEVICE_TYPE(memory->tables[i].device) != 0;
-    return count;
-}
-
 /* Also those whose work was not recorded, as where CUPTI is refused. A machine's devices
  * are listed for a job on its CPU too: that they are there does not say that it uses one. */
 static uint32_t devices_of(const struct file *file, const struct process *process,
                            const struct trace_reader *reader, uint32_t said)
 {
-    uint32_t works = process->gpu.table_count;
-    uint32_t holds = devices_with_memory(&process->memory);
-    uint32_t seen = works > holds ? works : holds;
-    uint32_t listed = devices_listed(trace_reader_span(reader, "deviceProperties"));
+    const struct trace_span *span = trace_reader_span(reader, "deviceProperties");
+    uint32_t seen = process->gpu.table_count, holds = 0, listed = 0;
 
+    for (uint32_t i = 0; i < process->memory.count; i++)
+        holds += EVENT_DEVICE_TYPE(process->memory.tables[i].device) != 0;
+    seen = holds > seen ? holds : seen;
+    for (const char *at = span == NULL ? "" : span->value; *at != '\0'; at++)
+        listed += *at == '{'; /* an object for each */
     if (seen == 0 && (file->launches || said & SAID_DEVICE))
         seen = 1;
     if (seen == 0)
@@ -324,9 +277,9 @@ void file_say_facts(const struct file *file, struct process *process,
         say_text(process, FACT_DISTRIBUTED_BACKEND, backend,
                  strcspn(backend, "'\"\\,}"));
     if (said & SAID_COMPILE)
-        say_true(process, FACT_COMPILE_USED);
+        say_bool(process, FACT_COMPILE_USED, true);
     if ((said & (SAID_TRAINS | SAID_OPS)) == SAID_OPS && !file->result->inferred_steps)
-        say_true(process, FACT_INFERENCE);
+        say_bool(process, FACT_INFERENCE, true);
     if (wrapper != NULL)
         say_text(process, FACT_DISTRIBUTED_WRAPPER, wrapper, strlen(wrapper));
 }

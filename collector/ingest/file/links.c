@@ -28,22 +28,9 @@ static void note_device(struct file *file, uint16_t device, int64_t start_ns)
     if (at == FILE_DEVICES_MAX)
         return;
     if (at == file->device_count)
-        file->devices[file->device_count++] = (struct file_device){device, start_ns};
+        file->devices[file->device_count++] = (struct file_device){start_ns, device};
     else if (start_ns < file->devices[at].first_ns)
         file->devices[at].first_ns = start_ns;
-}
-
-static int by_first(const void *left, const void *right)
-{
-    const struct file_device *a = left, *b = right;
-
-    return a->first_ns < b->first_ns ? -1 : a->first_ns > b->first_ns;
-}
-
-static bool is_copy(const struct event *work, enum event_copy way)
-{
-    return EVENT_KIND(work->meta) == EVENT_MEMCPY &&
-           (EVENT_FLAGS(work->meta) & EVENT_COPY_WAY) == way;
 }
 
 /* One of the bits by link. */
@@ -75,12 +62,15 @@ static bool make_links(struct file *file)
 static void link_work(struct file *file, const struct event *work)
 {
     struct file_link *link = link_of(file, work->aux);
+    uint8_t way = EVENT_KIND(work->meta) == EVENT_MEMCPY
+                      ? EVENT_FLAGS(work->meta) & EVENT_COPY_WAY
+                      : 0;
 
     link->correlation = work->aux;
     link->device_ns = file_sum(link->device_ns, (int64_t)work->value);
-    if (is_copy(work, EVENT_COPY_H2D))
+    if (way == EVENT_COPY_H2D)
         set_bit(file, file->from_host, link);
-    if (is_copy(work, EVENT_COPY_D2H))
+    if (way == EVENT_COPY_D2H)
         set_bit(file, file->to_host, link);
 }
 
@@ -99,50 +89,33 @@ int file_link_works(struct file *file)
     for (uint32_t name = 0; name < file->linked_count; name++)
         file->needless_ops[name] =
             (uint8_t)file_needless_op(trace_names_get(file->names, name, NULL));
-    while ((work = track_peek(&reader)) != NULL) {
+    for (; (work = track_peek(&reader)) != NULL; track_next(&reader)) {
         const struct event *event = &work->event;
 
-        if (file_is_stray(file, event)) {
-            track_next(&reader);
+        if (file_is_stray(file, event))
             continue;
-        }
         note_device(file, file_device(file, EVENT_AUX16(event->meta)),
                     (int64_t)event->time);
         if (event->aux != 0)
             link_work(file, event);
         else
             file->unnamed_works++;
-        track_next(&reader);
     }
     file->result->remarks[FILE_REMARK_UNLINKED] = file->unnamed_works;
-    qsort(file->devices, file->device_count, sizeof(file->devices[0]), by_first);
+    qsort(file->devices, file->device_count, sizeof(file->devices[0]), file_by_start);
     track_end(&reader);
     return reader.failed ? -ENOMEM : 0;
 }
 
-/* Copies and sets of nothing leave no record; what the host runs is no device's. */
-static bool launches_kernels(const char *name)
-{
-    return strstr(name, "Launch") != NULL && strstr(name, "HostFunc") == NULL;
-}
-
-static void add_span(struct file *file, struct file_list *list, int64_t start_ns,
-                     int64_t end_ns)
-{
-    struct gpu_span *added =
-        file_list_add(file, list, sizeof(*added), FILE_REMARK_MARKS);
-
-    if (added != NULL)
-        *added = (struct gpu_span){start_ns, end_ns};
-}
-
 void file_note_launch(struct file *file, const struct event *call)
 {
-    if (call->aux == 0 || link_of(file, call->aux)->correlation != 0 ||
-        !launches_kernels(trace_names_get(file->names, EVENT_NAME(call->meta), NULL)))
-        return;
-    add_span(file, &file->lost, (int64_t)call->time,
-             (int64_t)(call->time + call->value));
+    const char *name = trace_names_get(file->names, EVENT_NAME(call->meta), NULL);
+
+    /* Copies and sets of nothing leave no record; what the host runs is no device's. */
+    if (call->aux != 0 && link_of(file, call->aux)->correlation == 0 &&
+        strstr(name, "Launch") != NULL && strstr(name, "HostFunc") == NULL)
+        (void)FILE_LIST_ADD(file, &file->lost, FILE_REMARK_MARKS, struct gpu_span,
+                            {(int64_t)call->time, (int64_t)(call->time + call->value)});
 }
 
 void file_note_capture(struct file *file, const struct event *call, int64_t *since_ns)
@@ -154,7 +127,8 @@ void file_note_capture(struct file *file, const struct event *call, int64_t *sin
         *since_ns = (int64_t)call->time;
     if (name != FILE_NAME_CAPTURED || *since_ns > end_ns)
         return;
-    add_span(file, &file->captures, *since_ns, end_ns);
+    (void)FILE_LIST_ADD(file, &file->captures, FILE_REMARK_MARKS, struct gpu_span,
+                        {*since_ns, end_ns});
     *since_ns = INT64_MAX;
 }
 
@@ -167,14 +141,15 @@ static int by_start(const void *left, const void *right)
     return a->end_ns < b->end_ns ? -1 : a->end_ns > b->end_ns;
 }
 
-/* By start, and none within another: so by end as well. */
-static void sort_captures(struct file *file)
+/* What any thread launched while a graph was captured is written down, and runs later. Where
+ * work has no correlation, launches that have one tell nothing of it. */
+static void count_lost(struct file *file)
 {
-    struct gpu_span *captures = file->captures.items;
+    struct gpu_span *captures = file->captures.items, *lost = file->lost.items;
     uint32_t kept = 0;
 
-    if (file->captures.count > 0)
-        qsort(captures, file->captures.count, sizeof(*captures), by_start);
+    /* By start, and none within another: so by end as well. */
+    file_list_sort(&file->captures, sizeof(*captures), by_start);
     for (uint32_t i = 0; i < file->captures.count; i++) {
         while (kept > 0 && captures[kept - 1].start_ns == captures[i].start_ns)
             kept--;
@@ -182,36 +157,15 @@ static void sort_captures(struct file *file)
             captures[kept++] = captures[i];
     }
     file->captures.count = kept;
-}
+    kept = 0;
+    for (uint32_t i = 0; i < file->lost.count; i++) {
+        uint32_t behind =
+            file_list_from(&file->captures, sizeof(*captures), 0, lost[i].start_ns + 1);
 
-/* What any thread launched while a graph was captured is written down, and runs later. Of the
- * captures that began before the call the last one ends last. */
-static bool is_captured(const struct file *file, const struct gpu_span *call)
-{
-    const struct gpu_span *captures = file->captures.items;
-    uint32_t low = 0, high = file->captures.count;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (captures[middle].start_ns <= call->start_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && call->end_ns <= captures[low - 1].end_ns;
-}
-
-/* Where work has no correlation, launches that have one tell nothing of it. */
-static void count_lost(struct file *file)
-{
-    struct gpu_span *lost = file->lost.items;
-    uint32_t kept = 0;
-
-    sort_captures(file);
-    for (uint32_t i = 0; i < file->lost.count; i++)
-        if (!is_captured(file, &lost[i]))
+        /* Of the captures that began before the call the last one ends last. */
+        if (behind == 0 || lost[i].end_ns > captures[behind - 1].end_ns)
             lost[kept++] = lost[i];
+    }
     file->lost.count = kept > file->unnamed_works ? kept : 0;
     file->result->remarks[FILE_REMARK_LOST] = file->lost.count;
 }
@@ -225,20 +179,15 @@ void file_count_unlinked(struct file *file)
             !has_bit(file, file->launched, &file->links[i]);
 }
 
-/* Once for each link: a runtime call and the driver's in it have one correlation. */
-static bool is_first_call(struct file *file, const struct file_link *link)
-{
-    bool first = !has_bit(file, file->launched, link);
-
-    set_bit(file, file->launched, link);
-    return first;
-}
-
 int64_t file_launched_ns(struct file *file, uint64_t correlation)
 {
     struct file_link *link = correlation == 0 ? NULL : link_of(file, correlation);
 
-    return link != NULL && is_first_call(file, link) ? link->device_ns : 0;
+    /* Once for each link: a runtime call and the driver's in it have one correlation. */
+    if (link == NULL || has_bit(file, file->launched, link))
+        return 0;
+    set_bit(file, file->launched, link);
+    return link->device_ns;
 }
 
 bool file_copies(struct file *file, uint64_t correlation, enum event_copy way)

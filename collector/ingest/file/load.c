@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "aggregate/state.h"
-#include "ingest/file/foreign.h"
 #include "ingest/file/parts.h"
 
 const char *file_skip_text(enum file_skip skip)
@@ -59,29 +58,18 @@ static void release(struct file *file)
     free(file->kinds);
     track_free(&file->works);
     track_free(&file->allocations);
-    free(file->longs.items);
-    free(file->needless.items);
-    free(file->marks.items);
-    free(file->samples.items);
-    free(file->backwards.items);
-    free(file->steps.items);
-    free(file->phases.items);
-    free(file->foreground.items);
-    free(file->nodes.items);
-    free(file->builds.items);
-    free(file->closures.items);
-    free(file->links);
-    free(file->launched);
-    free(file->lost.items);
-    free(file->sizes.items);
-    free(file->captures.items);
-    free(file->from_host);
-    free(file->to_host);
-    free(file->needless_ops);
-    free(file->linked);
-    free(file->kernels);
+    void *const owned[] = {
+        file->longs.items,      file->needless.items, file->marks.items,
+        file->samples.items,    file->steps.items,    file->backwards.items,
+        file->foreground.items, file->phases.items,   file->nodes.items,
+        file->closures.items,   file->builds.items,   file->lost.items,
+        file->captures.items,   file->sizes.items,    file->links,
+        file->from_host,        file->to_host,        file->launched,
+        file->needless_ops,     file->linked,         file->kernels};
+
+    for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++)
+        free(owned[i]);
     file_free_pairs(file);
-    free(file->asyncs);
     file_details_free(file->details);
     file_sequences_free(file->sequences);
     free(file);
@@ -111,31 +99,19 @@ static ssize_t read_member(void *archive, void *to, size_t size, uint64_t *packe
     return archive_read(archive, to, size, packed_bytes);
 }
 
-static int open_part(struct trace_reader *reader, const struct file_request *request,
-                     const struct file_part *part)
-{
-    if (part->archive == NULL)
-        return trace_reader_open(reader, request->path);
-    trace_reader_open_source(
-        reader, &(struct trace_source){.read = read_member, .user = part->archive});
-    return archive_enter(part->archive, part->member);
-}
-
-static void say_not_entered(struct file_result *result, int error)
-{
-    const char *why = error == -ENOTSUP
-                          ? "is encrypted, or packed by another method than deflate"
-                      : error == -EBADMSG ? "is damaged in the archive, or cut"
-                                          : strerror(-error);
-
-    (void)snprintf(result->error, sizeof(result->error), "%s", why);
-}
-
 static int read_all(struct file *file, struct trace_reader *reader,
                     const struct file_request *request, const struct file_part *part)
 {
-    int opened = open_part(reader, request, part), error = opened;
+    struct file_result *result = file->result;
+    int opened, error;
 
+    if (part->archive == NULL) {
+        opened = error = trace_reader_open(reader, request->path);
+    } else {
+        trace_reader_open_source(
+            reader, &(struct trace_source){.read = read_member, .user = part->archive});
+        opened = error = archive_enter(part->archive, part->member);
+    }
     if (opened == 0) {
         if (request->on_start != NULL)
             request->on_start(request->user, reader);
@@ -144,26 +120,14 @@ static int read_all(struct file *file, struct trace_reader *reader,
             request->on_end(request->user);
     }
     file_end_pairs(file);
-    file_end_asyncs(file);
-    note_report(reader, file->result);
+    note_report(reader, result);
     if (opened != 0 && part->archive != NULL)
-        say_not_entered(file->result, opened);
+        (void)snprintf(result->error, sizeof(result->error), "%s",
+                       opened == -ENOTSUP
+                           ? "is encrypted, or packed by another method than deflate"
+                       : opened == -EBADMSG ? "is damaged in the archive, or cut"
+                                            : strerror(-opened));
     return file->out_of_memory ? -ENOMEM : error;
-}
-
-static int order_threads(struct file *file)
-{
-    int error = 0;
-
-    for (uint32_t turn = 0; turn < FILE_SEQUENCES_TURNS; turn++) {
-        for (uint32_t i = 0; i < file->thread_count && error == 0; i++) {
-            uint32_t own = file->sequences == NULL ? 0 : file_sequences_turn(file, i);
-
-            if (own == turn)
-                error = file_order(file, &file->threads[i]);
-        }
-    }
-    return error;
 }
 
 /* What each step needs for itself is gone before the next one: memory is for the events. */
@@ -173,8 +137,10 @@ static int arrange(struct file *file)
 
     if (error == 0 && file->sequences != NULL)
         error = file_sequences_index(file->sequences, file->zero_ns);
-    if (error == 0)
-        error = order_threads(file);
+    for (uint32_t turn = 0; turn < FILE_SEQUENCES_TURNS; turn++)
+        for (uint32_t i = 0; i < file->thread_count && error == 0; i++)
+            if (turn == (file->sequences == NULL ? 0 : file_sequences_turn(file, i)))
+                error = file_order(file, &file->threads[i]);
     if (error == 0)
         file_count_unlinked(file);
     free(file->links);
@@ -209,17 +175,6 @@ void file_forget(struct store *store, const char *session)
     pthread_rwlock_unlock(&store->lock);
 }
 
-/* Nothing half read is shown; ranks that were read before stay. */
-static void give_up(struct store *store, struct process *process)
-{
-    struct session *session;
-
-    pthread_rwlock_wrlock(&store->lock);
-    if (state_find(store, process->serial, &session) != NULL)
-        state_drop_process(store, session, process);
-    pthread_rwlock_unlock(&store->lock);
-}
-
 /* Why nothing came into the tables, or what did of another producer's file. */
 static void say_foreign(struct file *file, const struct trace_reader *reader)
 {
@@ -243,13 +198,12 @@ static void say_empty(struct file *file, const struct trace_reader *reader)
     uint64_t strange = result->skipped[FILE_SKIP_CATEGORY];
     char category[64] = "";
     enum file_skip most = 0;
-    uint32_t length;
 
     for (int i = 0; i < FILE_SKIPS; i++)
         most = result->skipped[i] > result->skipped[most] ? (enum file_skip)i : most;
     if (file->stranger != 0)
         snprintf(category, sizeof(category), ", such as %.40s",
-                 trace_names_get(file->names, file->stranger, &length));
+                 trace_names_get(file->names, file->stranger, NULL));
     if (strange > 0 && producer != NULL)
         snprintf(result->error, sizeof(result->error),
                  "is a trace of %s, not of PyTorch", producer);
@@ -292,6 +246,25 @@ static void say_full(const struct file *file)
         (unsigned long long)result->first_offset[FILE_SKIP_LIMIT]);
 }
 
+/* Events far from all others are left out of the tables, and counted. */
+static void leave_strays(struct file *file)
+{
+    struct file_result *result = file->result;
+    struct file_span span;
+
+    file_clusters_settle(&file->clusters, &span);
+    file->from_ns = span.from_ns;
+    file->to_ns = span.to_ns;
+    if (span.strays > 0) {
+        result->skipped[FILE_SKIP_STRAY] += span.strays;
+        result->first_offset[FILE_SKIP_STRAY] = span.first_offset;
+        result->taken -= span.strays;
+    }
+    file->keep_ns[0] = file->from_ns - FILE_CLUSTER_NS;
+    file->keep_ns[1] = file->to_ns + FILE_CLUSTER_NS;
+    file->has_strays = span.strays > 0;
+}
+
 static int load(struct file *file, struct store *store, struct trace_reader *reader,
                 const struct file_request *request, const struct file_part *part)
 {
@@ -310,7 +283,7 @@ static int load(struct file *file, struct store *store, struct trace_reader *rea
         return -ENODATA;
     }
     say_full(file);
-    file_leave_strays(file);
+    leave_strays(file);
     say_foreign(file, reader);
     file->ends_early = file->result->is_cut || is_full(file);
     file->result->span_ns = file->to_ns - file->from_ns;
@@ -327,36 +300,30 @@ static int load(struct file *file, struct store *store, struct trace_reader *rea
         request->on_paths(request->paths_user, &file->details->paths);
     if (error == 0)
         finish(file, store, reader, process);
-    else if (process != NULL)
-        give_up(store, process);
+    if (error == 0 || process == NULL)
+        return error;
+    /* Nothing half read is shown; ranks that were read before stay. */
+    struct session *session;
+
+    pthread_rwlock_wrlock(&store->lock);
+    if (state_find(store, process->serial, &session) != NULL)
+        state_drop_process(store, session, process);
+    pthread_rwlock_unlock(&store->lock);
     return error;
-}
-
-static bool wants_details(const struct file_request *request)
-{
-    return request->groups != 0 || request->on_paths != NULL;
-}
-
-static bool links(const struct file_request *request)
-{
-    return request->link_backward || request->origins;
-}
-
-static struct trace_reader *reader_for(const struct file_request *request)
-{
-    struct trace_options options = request->options;
-
-    options.shapes = options.shapes || (request->groups >> GROUP_SHAPE & 1) != 0 ||
-                     request->on_paths != NULL;
-    options.stacks = options.stacks || wants_details(request);
-    return trace_reader_new(&options);
 }
 
 int file_load_part(struct store *store, const struct file_request *request,
                    const struct file_part *part, struct file_result *result)
 {
+    bool tree = request->on_paths != NULL, details = request->groups != 0 || tree;
+    bool links = request->link_backward || request->origins;
+    struct trace_options options = request->options;
+
+    options.shapes =
+        options.shapes || (request->groups >> GROUP_SHAPE & 1) != 0 || tree;
+    options.stacks = options.stacks || details;
     struct file *file = calloc(1, sizeof(*file));
-    struct trace_reader *reader = reader_for(request);
+    struct trace_reader *reader = trace_reader_new(&options);
     int error = -ENOMEM;
 
     *result = (struct file_result){.rank = -1};
@@ -375,15 +342,14 @@ int file_load_part(struct store *store, const struct file_request *request,
         file->pid = TRACE_NAMES_OTHER;
         file->groups = request->groups;
         file->max_bytes = request->max_bytes != 0 ? request->max_bytes : FILE_BYTES_MAX;
-        if (wants_details(request))
+        if (details)
             file->details = file_details_new(file->names, request->stack_frames != 0
                                                               ? request->stack_frames
                                                               : FILE_STACK_FRAMES);
         file->moves_backward = request->link_backward;
-        if (links(request) && file->details != NULL)
+        if (links && file->details != NULL)
             file->sequences = file_sequences_new();
-        if ((file->details != NULL || !wants_details(request)) &&
-            (file->sequences != NULL || !links(request)))
+        if ((file->details != NULL || !details) && (file->sequences != NULL || !links))
             error = load(file, store, reader, request, part);
     }
     if (error == -ENOMEM && result->error[0] == '\0')

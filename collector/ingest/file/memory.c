@@ -97,20 +97,12 @@ static void sample(struct samplings *samplings, const struct track_record *of,
     add(sampling, of, samplings->totals, file_text(texts, EVENT_NAME(of->event.meta)));
 }
 
-static int samples_by_time(const void *left, const void *right)
-{
-    const struct file_sample *a = left, *b = right;
-    int64_t one = (int64_t)a->events[0].time, other = (int64_t)b->events[0].time;
-
-    return one < other ? -1 : one > other;
-}
-
 /* Those of a trace that we wrote, as they were. */
 static void fold_own(struct file *file, struct file_texts *texts)
 {
     struct file_sample *samples = file->samples.items;
 
-    qsort(samples, file->samples.count, sizeof(*samples), samples_by_time);
+    file_list_sort(&file->samples, sizeof(*samples), file_by_start);
     for (uint32_t i = 0; i < file->samples.count; i++) {
         struct event *events = samples[i].events;
         uint32_t op = file_text(texts, EVENT_NAME(events[0].meta));
@@ -137,11 +129,9 @@ int file_fold_memory(struct file *file, struct file_texts *texts)
             samplings.totals ? FILE_MEMORY_TOTALS : FILE_MEMORY_DELTAS;
     if (file->samples.count > 0)
         fold_own(file, texts);
-    while (error == 0 && (of = track_peek(&reader)) != NULL) {
+    for (; error == 0 && (of = track_peek(&reader)) != NULL; track_next(&reader))
         if (file->samples.count == 0) /* else they would be told twice */
             sample(&samplings, of, texts);
-        track_next(&reader);
-    }
     for (uint32_t i = 0; i < samplings.count; i++)
         give(&samplings.list[i], texts->process);
     track_end(&reader);

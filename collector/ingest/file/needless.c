@@ -7,8 +7,6 @@
  *     aten::zeros                  aten::to
  *       no work of a device          copies from the host: the device could have made it
  */
-#include <string.h>
-
 #include "ingest/file/parts.h"
 
 /* Between the two is what Python takes to call the next op; later it may be another's. */
@@ -16,42 +14,33 @@
 
 enum file_needless_op file_needless_op(const char *name)
 {
-    static const struct {
-        const char *name;
-        enum file_needless_op op;
-    } ops[] = {{"aten::_convolution", FILE_NEEDLESS_CONVOLUTION},
-               {"aten::add_", FILE_NEEDLESS_ADD},
-               {"aten::batch_norm", FILE_NEEDLESS_NORM},
-               {"aten::_batch_norm_impl_index", FILE_NEEDLESS_NORM},
-               {"aten::native_batch_norm", FILE_NEEDLESS_NORM},
-               {"aten::cudnn_batch_norm", FILE_NEEDLESS_NORM},
-               {"aten::batch_norm_stats", FILE_NEEDLESS_NORM},
-               {"aten::zeros", FILE_NEEDLESS_FILL},
-               {"aten::ones", FILE_NEEDLESS_FILL},
-               {"aten::full", FILE_NEEDLESS_FILL},
-               {"aten::eye", FILE_NEEDLESS_FILL},
-               {"aten::arange", FILE_NEEDLESS_FILL},
-               {"aten::linspace", FILE_NEEDLESS_FILL},
-               {"aten::rand", FILE_NEEDLESS_FILL},
-               {"aten::randn", FILE_NEEDLESS_FILL},
-               {"aten::randint", FILE_NEEDLESS_FILL},
-               {"aten::randperm", FILE_NEEDLESS_FILL},
-               {"aten::to", FILE_NEEDLESS_COPY},
-               {"aten::copy_", FILE_NEEDLESS_COPY}};
+    static const struct file_word ops[] = {
+        {FILE_IS, "aten::_convolution", FILE_NEEDLESS_CONVOLUTION},
+        {FILE_IS, "aten::add_", FILE_NEEDLESS_ADD},
+        {FILE_IS, "aten::batch_norm", FILE_NEEDLESS_NORM},
+        {FILE_IS, "aten::_batch_norm_impl_index", FILE_NEEDLESS_NORM},
+        {FILE_IS, "aten::native_batch_norm", FILE_NEEDLESS_NORM},
+        {FILE_IS, "aten::cudnn_batch_norm", FILE_NEEDLESS_NORM},
+        {FILE_IS, "aten::batch_norm_stats", FILE_NEEDLESS_NORM},
+        {FILE_IS, "aten::zeros", FILE_NEEDLESS_FILL},
+        {FILE_IS, "aten::ones", FILE_NEEDLESS_FILL},
+        {FILE_IS, "aten::full", FILE_NEEDLESS_FILL},
+        {FILE_IS, "aten::eye", FILE_NEEDLESS_FILL},
+        {FILE_IS, "aten::arange", FILE_NEEDLESS_FILL},
+        {FILE_IS, "aten::linspace", FILE_NEEDLESS_FILL},
+        {FILE_IS, "aten::rand", FILE_NEEDLESS_FILL},
+        {FILE_IS, "aten::randn", FILE_NEEDLESS_FILL},
+        {FILE_IS, "aten::randint", FILE_NEEDLESS_FILL},
+        {FILE_IS, "aten::randperm", FILE_NEEDLESS_FILL},
+        {FILE_IS, "aten::to", FILE_NEEDLESS_COPY},
+        {FILE_IS, "aten::copy_", FILE_NEEDLESS_COPY}};
 
-    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
-        if (strcmp(name, ops[i].name) == 0)
-            return ops[i].op;
-    return FILE_NEEDLESS_NONE;
+    return (enum file_needless_op)FILE_WORD_OF(ops, name);
 }
 
 static void commit(struct file *file, struct file_needless *of)
 {
-    struct file_needless *added =
-        file_list_add(file, &file->needless, sizeof(*added), FILE_REMARK_MARKS);
-
-    if (added != NULL)
-        *added = *of;
+    (void)file_list_add(file, &file->needless, of, sizeof(*of), FILE_REMARK_MARKS);
     of->known = false;
 }
 
@@ -115,4 +104,20 @@ void file_needless_sum(const struct file *file, struct process_needless *sums)
         sum->host_ns = file_sum(sum->host_ns, list[i].host_ns);
         sum->device_ns = file_sum(sum->device_ns, list[i].device_ns);
     }
+}
+
+void file_update_op(struct file *file, const struct event *op)
+{
+    static const struct file_word ways[] = {
+        /* and addcdiv (gradients that are clipped together are multiplied) */
+        {FILE_STARTS, "aten::_foreach_add", FILE_UPDATE_TOGETHER},
+        {FILE_STARTS, "aten::_fused_ad",
+         FILE_UPDATE_TOGETHER}, /* adam, adamw, adagrad */
+        {FILE_STARTS, "aten::_fused_sgd", FILE_UPDATE_TOGETHER},
+        {FILE_STARTS, "aten::addcdiv_", FILE_UPDATE_ADAM},
+        {FILE_STARTS, "aten::add_", FILE_UPDATE_ADDS}};
+
+    file->updates.calls_ns = file_sum(file->updates.calls_ns, (int64_t)op->value);
+    file->updates.ways |=
+        FILE_WORD_OF(ways, trace_names_get(file->names, EVENT_NAME(op->meta), NULL));
 }

@@ -12,10 +12,9 @@
 
 #include "ingest/file/parts.h"
 #include "ingest/file/totals.h"
+#include "wire/text.h"
 
 #define DEPTH_MAX 512u /* real ones have some 30; what is deeper is no row */
-
-/* ---- nesting ------------------------------------------------------------------------- */
 
 struct walk {
     struct file *file;
@@ -23,13 +22,13 @@ struct walk {
     bool trains;
     struct open open[DEPTH_MAX]; /* the last ends first */
     uint32_t depth, ops;         /* open, and of them CPU ops */
-    bool holds;     /* open[depth] has ended, as the first in an op of its own name */
-    uint32_t plain; /* of these, all but autograd's wrappers */
-    uint32_t updates;        /* open, of the optimizer */
+    bool holds;       /* open[depth] has ended, as the first in an op of its own name */
+    uint32_t plain;   /* of these, all but autograd's wrappers */
+    uint32_t updates; /* open, of the optimizer */
     uint32_t backward;       /* open autograd's wrappers and nodes */
     uint32_t root, index;    /* the thread's path, and its own number */
     int64_t backward_end_ns; /* of the newest outer backward op */
-    int64_t capture_ns; /* since then it captures a graph; INT64_MAX it does not */
+    int64_t capture_ns;      /* since then it captures a graph; INT64_MAX it does not */
     struct file_needless_walk needless;
 };
 
@@ -77,18 +76,6 @@ static struct open *parent_of(struct walk *walk, const struct open *ended)
     return NULL;
 }
 
-static void mark(struct walk *walk, const struct event *event, enum file_name kind)
-{
-    struct file_mark *added = file_list_add(walk->file, &walk->file->marks,
-                                            sizeof(*added), FILE_REMARK_MARKS);
-
-    if (added != NULL)
-        *added = (struct file_mark){.start_ns = (int64_t)event->time,
-                                    .end_ns = (int64_t)(event->time + event->value),
-                                    .name = EVENT_NAME(event->meta),
-                                    .kind = (uint8_t)kind};
-}
-
 /* In its final place; frames were only passing. */
 static void put_out(struct walk *walk, const struct event *event, uint32_t key)
 {
@@ -110,19 +97,6 @@ static void put_out(struct walk *walk, const struct event *event, uint32_t key)
         thread->first_ns = (int64_t)event->time;
 }
 
-/* A gap in it may be settled before it has its turn, which comes after all inside of it. */
-static void note_long(struct walk *walk, const struct event *event)
-{
-    if ((int64_t)event->value < FILE_LONG_NS || walk->file->device_count == 0 ||
-        EVENT_KIND(event->meta) == FILE_EVENT_FRAME)
-        return;
-    struct event *added = file_list_add(walk->file, &walk->file->longs, sizeof(*added),
-                                        FILE_REMARK_MARKS);
-
-    if (added != NULL)
-        *added = *event;
-}
-
 static enum file_needless_op needless_op(const struct walk *walk,
                                          const struct event *event)
 {
@@ -133,46 +107,11 @@ static enum file_needless_op needless_op(const struct walk *walk,
                : FILE_NEEDLESS_NONE;
 }
 
-static void note_needless(struct walk *walk, const struct open *ended,
-                          const struct open *parent)
-{
-    struct file_needless_ended told = {.op = needless_op(walk, &ended->event)};
-
-    if (!walk->trains || told.op == FILE_NEEDLESS_NONE)
-        return;
-    told.parent =
-        parent == NULL ? FILE_NEEDLESS_NONE : needless_op(walk, &parent->event);
-    told.outermost = walk->plain == 0;
-    told.from_host = ended->from_host;
-    told.start_ns = (int64_t)ended->event.time;
-    told.host_ns = (int64_t)ended->event.value;
-    told.device_ns = ended->device_ns;
-    file_needless_end(walk->file, &walk->needless, &told);
-}
-
 /* To its rows. */
 static void give_out(struct walk *walk, const struct open *ended)
 {
     totals_add(walk->file, ended);
     put_out(walk, &ended->event, ended->key);
-}
-
-/* Something else begins in the op whose first child was of its name: both count. */
-static void give_held(struct walk *walk)
-{
-    if (walk->holds)
-        give_out(walk, &walk->open[walk->depth]);
-    walk->holds = false;
-}
-
-/* An op in which nothing else ran than one of its own name (aten::mean calls aten::mean with
- * more arguments) is one call, as torch's key_averages() has it. */
-static bool may_be_one(const struct walk *walk, const struct open *ended,
-                       const struct open *parent)
-{
-    return parent != NULL && parent == &walk->open[walk->depth - 1] &&
-           parent->children == 1 && is_op(&ended->event) && is_op(&parent->event) &&
-           EVENT_NAME(ended->event.meta) == EVENT_NAME(parent->event.meta);
 }
 
 /* The last of the stack ended. */
@@ -185,17 +124,37 @@ static void close_last(struct walk *walk)
     walk->backward -= is_backward(&ended->event);
     walk->updates -= is_update(walk, &ended->event);
     struct open *parent = parent_of(walk, ended);
+    enum file_needless_op needless = needless_op(walk, &ended->event);
 
     if (walk->holds)
         totals_take_self(ended, &walk->open[walk->depth + 1]);
-    walk->holds = false;
-    note_needless(walk, ended, parent);
+    if (walk->trains && needless != FILE_NEEDLESS_NONE)
+        file_needless_end(walk->file, &walk->needless,
+                          &(struct file_needless_ended){
+                              .op = needless,
+                              .parent = parent == NULL
+                                            ? FILE_NEEDLESS_NONE
+                                            : needless_op(walk, &parent->event),
+                              .outermost = walk->plain == 0,
+                              .from_host = ended->from_host,
+                              .start_ns = (int64_t)ended->event.time,
+                              .host_ns = (int64_t)ended->event.value,
+                              .device_ns = ended->device_ns});
     if (parent != NULL)
         totals_pass(ended, parent);
     if (walk->file->details != NULL)
         add_path_time(walk, ended, parent);
-    note_long(walk, &ended->event);
-    walk->holds = may_be_one(walk, ended, parent);
+    /* A gap in it may be settled before it has its turn, after all inside of it. */
+    if ((int64_t)ended->event.value >= FILE_LONG_NS && walk->file->device_count > 0 &&
+        EVENT_KIND(ended->event.meta) != FILE_EVENT_FRAME)
+        (void)file_list_add(walk->file, &walk->file->longs, &ended->event,
+                            sizeof(ended->event), FILE_REMARK_MARKS);
+    /* An op in which nothing else ran than one of its own name (aten::mean calls aten::mean
+     * with more arguments) is one call, as torch's key_averages() has it. */
+    walk->holds = parent != NULL && parent == &walk->open[walk->depth - 1] &&
+                  parent->children == 1 && is_op(&ended->event) &&
+                  is_op(&parent->event) &&
+                  EVENT_NAME(ended->event.meta) == EVENT_NAME(parent->event.meta);
     if (!walk->holds)
         give_out(walk, ended);
 }
@@ -207,11 +166,13 @@ static void add_path_device(struct file *file, uint32_t path, int64_t device_ns)
     of->device_ns = file_sum(of->device_ns, device_ns);
 }
 
-static void add_device_self(struct file *file, struct open *op, int64_t device_ns)
+/* The innermost op; NULL none. */
+static struct open *innermost_op(struct walk *walk)
 {
-    op->device_self_ns = file_sum(op->device_self_ns, device_ns);
-    if (file->details != NULL)
-        add_path_device(file, op->path, device_ns);
+    for (uint32_t i = walk->depth; i-- > 0;)
+        if (is_op(&walk->open[i].event))
+            return &walk->open[i];
+    return NULL;
 }
 
 /* A call launched something: its time belongs to the innermost op. */
@@ -219,14 +180,14 @@ static int64_t launched(struct walk *walk, const struct event *call, bool *from_
 {
     struct file *file = walk->file;
     int64_t device_ns = file_launched_ns(file, call->aux);
+    struct open *op = device_ns == 0 ? NULL : innermost_op(walk);
 
     *from_host = device_ns != 0 && file_copies(file, call->aux, EVENT_COPY_H2D);
-    for (uint32_t i = walk->depth; device_ns != 0 && i-- > 0;) {
-        if (!is_op(&walk->open[i].event))
-            continue;
-        add_device_self(file, &walk->open[i], device_ns);
-        break;
-    }
+    if (op == NULL)
+        return device_ns;
+    op->device_self_ns = file_sum(op->device_self_ns, device_ns);
+    if (file->details != NULL)
+        add_path_device(file, op->path, device_ns);
     return device_ns;
 }
 
@@ -247,39 +208,27 @@ static bool waits_for_copy(struct file *file, const struct event *call, int64_t 
             (call->value - STAGING_NS) / STAGING_TIMES > (uint64_t)copy_ns);
 }
 
-static void note_outermost(struct walk *walk, const struct event *event)
-{
-    struct process_linked *linked = &walk->file->linked[EVENT_NAME(event->meta)];
-
-    linked->outer_ns = file_sum(linked->outer_ns, (int64_t)event->value);
-    linked->outer_count++;
-}
-
+/* An op of autograd begins, outer ones of any threads one after the other; else, where it is
+ * an outer one of the training thread, when. */
 static void note_op(struct walk *walk, const struct event *event)
 {
     int64_t start = (int64_t)event->time, end = start + (int64_t)event->value;
     struct file_list *list = &walk->file->backwards;
-    struct file_mark *last =
-        list->count == 0 ? NULL : (struct file_mark *)list->items + list->count - 1;
 
-    if (EVENT_FLAGS(event->meta) & EVENT_OP_BACKWARD) {
-        if (start >= walk->backward_end_ns) {
-            last = file_list_add(walk->file, list, sizeof(*last), FILE_REMARK_MARKS);
-            if (last == NULL)
-                return;
-            *last = (struct file_mark){.start_ns = start, .end_ns = end};
-        }
-        last->end_ns = end > last->end_ns ? end : last->end_ns;
-        walk->backward_end_ns = last->end_ns;
+    if (!is_backward(event)) {
+        if (walk->trains && walk->ops == 0)
+            (void)FILE_LIST_ADD(walk->file, &walk->file->foreground, FILE_REMARK_MARKS,
+                                int64_t, {start});
         return;
     }
-    if (walk->trains && walk->ops == 0) {
-        int64_t *added = file_list_add(walk->file, &walk->file->foreground,
-                                       sizeof(*added), FILE_REMARK_MARKS);
+    if (start >= walk->backward_end_ns &&
+        FILE_LIST_ADD(walk->file, list, FILE_REMARK_MARKS, struct file_mark,
+                      {.start_ns = start, .end_ns = end}) == NULL)
+        return;
+    struct file_mark *last = (struct file_mark *)list->items + list->count - 1;
 
-        if (added != NULL)
-            *added = start;
-    }
+    last->end_ns = end > last->end_ns ? end : last->end_ns;
+    walk->backward_end_ns = last->end_ns;
 }
 
 /* What ran when memory was taken. */
@@ -287,30 +236,17 @@ static void note_allocation(struct walk *walk, const struct track_record *taken)
 {
     struct file *file = walk->file;
     struct track_record *of = track_add(&file->allocations);
-    struct open *op = NULL;
+    struct open *op = innermost_op(walk);
 
     if (of == NULL) {
         file->out_of_memory = true;
         return;
     }
-    for (uint32_t i = walk->depth; i-- > 0 && op == NULL;)
-        op = is_op(&walk->open[i].event) ? &walk->open[i] : NULL;
     *of = *taken;
     of->event.meta = (of->event.meta & ~(uint64_t)UINT32_MAX) |
                      (op == NULL ? 0 : EVENT_NAME(op->event.meta));
     totals_take_bytes(file, of, op,
                       walk->depth > 0 ? &walk->open[walk->depth - 1] : NULL);
-}
-
-/* The engine's call of a node is no part of the node: what it does itself, torch counts
- * where it ran. */
-static bool is_engine(const struct walk *walk, const struct event *event)
-{
-    static const char engine[] = "autograd::engine::";
-    uint32_t length;
-
-    return strncmp(trace_names_get(walk->file->names, EVENT_NAME(event->meta), &length),
-                   engine, sizeof(engine) - 1) == 0;
 }
 
 /* The path of an op or range below `path`. The outermost of a backward goes under its
@@ -321,7 +257,11 @@ static uint32_t path_of(const struct walk *walk, struct open *opened, uint32_t p
     struct file *file = walk->file;
     uint32_t name = EVENT_NAME(opened->event.meta), origin = 0;
 
-    if (!opened->linked && (file->moves_backward || !is_engine(walk, &opened->event)))
+    /* The engine's call of a node is no part of the node: what it does itself, torch counts
+     * where it ran. */
+    if (!opened->linked &&
+        (file->moves_backward ||
+         !text_starts(trace_names_get(file->names, name, NULL), "autograd::engine::")))
         origin = file_sequences_origin(file->sequences, &opened->event, walk->index);
     opened->linked = opened->linked || origin != 0;
     if (origin != 0 && file->moves_backward)
@@ -366,26 +306,6 @@ static void enter_path(struct walk *walk, struct open *opened, uint32_t at)
         opened->key = file_details_key(details, opened->path, detail);
 }
 
-/* What lies deeper is time of what it lies in: as a row of its own it would count twice. */
-static void lose_nesting(struct walk *walk, const struct open *opened)
-{
-    struct open *innermost = &walk->open[DEPTH_MAX - 1];
-
-    if (EVENT_KIND(opened->event.meta) == FILE_EVENT_FRAME)
-        return;
-    walk->file->result->remarks[FILE_REMARK_DEPTH]++;
-    walk->file->result->taken--;
-    innermost->device_ns = file_sum(innermost->device_ns, opened->device_ns);
-    innermost->children++;
-}
-
-/* The driver's call in the runtime's. */
-static bool is_in_launch(const struct walk *walk)
-{
-    return walk->depth > 0 &&
-           EVENT_KIND(walk->open[walk->depth - 1].event.meta) == EVENT_LAUNCH;
-}
-
 static void open_range(struct walk *walk, const struct event *event)
 {
     struct open opened = {.event = *event,
@@ -393,10 +313,14 @@ static void open_range(struct walk *walk, const struct event *event)
     uint32_t at = walk->depth;
     uint8_t kind = EVENT_KIND(event->meta);
 
-    give_held(walk);
+    if (walk->holds) /* something else begins in that op: both count */
+        give_out(walk, &walk->open[walk->depth]);
+    walk->holds = false;
     if (kind == EVENT_RUNTIME)
         file_note_capture(walk->file, event, &walk->capture_ns);
-    if (kind == EVENT_LAUNCH && !is_in_launch(walk))
+    /* But the driver's call in the runtime's. */
+    if (kind == EVENT_LAUNCH &&
+        (at == 0 || EVENT_KIND(walk->open[at - 1].event.meta) != EVENT_LAUNCH))
         file_note_launch(walk->file, event);
     if (kind == EVENT_RUNTIME || kind == EVENT_LAUNCH || kind == EVENT_SYNC)
         opened.device_ns = launched(walk, event, &opened.from_host);
@@ -404,8 +328,15 @@ static void open_range(struct walk *walk, const struct event *event)
         opened.event.meta =
             EVENT_META(EVENT_NAME(event->meta), EVENT_SYNC, EVENT_FLAGS(event->meta),
                        EVENT_AUX16(event->meta));
-    if (walk->depth == DEPTH_MAX) {
-        lose_nesting(walk, &opened);
+    if (at == DEPTH_MAX) {
+        if (kind == FILE_EVENT_FRAME)
+            return;
+        /* Time of what it lies in: as a row of its own it would count twice. */
+        walk->file->result->remarks[FILE_REMARK_DEPTH]++;
+        walk->file->result->taken--;
+        walk->open[at - 1].device_ns =
+            file_sum(walk->open[at - 1].device_ns, opened.device_ns);
+        walk->open[at - 1].children++;
         return;
     }
     for (; at > 0 && walk->open[at - 1].end_ns < opened.end_ns; at--) {
@@ -432,39 +363,34 @@ static void open_range(struct walk *walk, const struct event *event)
 
 static void note_name(struct walk *walk, const struct event *event)
 {
-    enum file_name kind = file_name_kind(walk->file, EVENT_NAME(event->meta));
+    struct file *file = walk->file;
+    uint32_t name = EVENT_NAME(event->meta);
+    enum file_name kind = file_name_kind(file, name);
+    bool outer = walk->plain == 0 && is_plain(event);
 
     if (is_op(event))
         note_op(walk, event);
-    if (walk->trains && walk->plain == 0 && is_plain(event))
-        file_needless_begin(walk->file, &walk->needless, needless_op(walk, event),
-                            (int64_t)event->time);
-    if (walk->trains && walk->plain == 0 && walk->updates > 0 && is_plain(event))
-        file_update_op(walk->file, event);
-    if (walk->trains && walk->updates == 0 && is_update(walk, event))
-        file_update_begin(walk->file, event);
-    if (walk->plain == 0 &&
-        (is_plain(event) || (walk->trains && kind == FILE_NAME_DATA)))
-        note_outermost(walk, event);
-    if (walk->trains && (kind == FILE_NAME_STEP || kind == FILE_NAME_DATA ||
-                         kind == FILE_NAME_OPTIMIZER || kind == FILE_NAME_ZERO_GRAD))
-        mark(walk, event, kind);
-}
-
-static void walk_event(struct walk *walk, const struct track_record *record)
-{
-    const struct event *event = &record->event;
-
-    while (walk->depth > 0 &&
-           walk->open[walk->depth - 1].end_ns <= (int64_t)event->time)
-        close_last(walk);
-    if (EVENT_KIND(event->meta) == EVENT_ALLOC) {
-        note_allocation(walk, record);
-        return;
+    if (outer || (walk->plain == 0 && walk->trains && kind == FILE_NAME_DATA)) {
+        file->linked[name].outer_ns =
+            file_sum(file->linked[name].outer_ns, (int64_t)event->value);
+        file->linked[name].outer_count++;
     }
-    if (EVENT_KIND(event->meta) != FILE_EVENT_FRAME)
-        note_name(walk, event);
-    open_range(walk, event);
+    if (!walk->trains)
+        return;
+    if (outer)
+        file_needless_begin(file, &walk->needless, needless_op(walk, event),
+                            (int64_t)event->time);
+    if (outer && walk->updates > 0)
+        file_update_op(file, event);
+    if (walk->updates == 0 && is_update(walk, event))
+        file->updates.range_ns =
+            file_sum(file->updates.range_ns, (int64_t)event->value);
+    if (kind >= FILE_NAME_STEP && kind <= FILE_NAME_ZERO_GRAD)
+        (void)FILE_LIST_ADD(file, &file->marks, FILE_REMARK_MARKS, struct file_mark,
+                            {.start_ns = (int64_t)event->time,
+                             .end_ns = (int64_t)(event->time + event->value),
+                             .name = name,
+                             .kind = (uint8_t)kind});
 }
 
 /* All of its events, each of which is given back as soon as it is nested. */
@@ -474,14 +400,22 @@ static int walk_thread(struct walk *walk)
     struct track_reader reader;
     int error = track_drain(&reader, &walk->thread->taken);
 
-    while (error == 0 && (taken = track_peek(&reader)) != NULL) {
+    for (; error == 0 && (taken = track_peek(&reader)) != NULL; track_next(&reader)) {
         struct track_record record = *taken;
-        bool stray = file_is_stray(walk->file, &record.event);
 
+        if (file_is_stray(walk->file, &record.event))
+            continue;
         record.event.time -= (uint64_t)walk->file->zero_ns;
-        if (!stray)
-            walk_event(walk, &record);
-        track_next(&reader);
+        while (walk->depth > 0 &&
+               walk->open[walk->depth - 1].end_ns <= (int64_t)record.event.time)
+            close_last(walk);
+        if (EVENT_KIND(record.event.meta) == EVENT_ALLOC) {
+            note_allocation(walk, &record);
+            continue;
+        }
+        if (EVENT_KIND(record.event.meta) != FILE_EVENT_FRAME)
+            note_name(walk, &record.event);
+        open_range(walk, &record.event);
     }
     while (walk->depth > 0)
         close_last(walk);

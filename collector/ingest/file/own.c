@@ -18,24 +18,21 @@ static void take_step(struct file *file, const struct trace_event *event,
 {
     bool validation = file_name_kind(file, event->name) == FILE_NAME_VALIDATION;
     struct file_step *step =
-        file_list_add(file, &file->steps, sizeof(*step), FILE_REMARK_MARKS);
-    uint32_t length;
-    const char *name = trace_names_get(file->names, event->name, &length);
+        FILE_LIST_ADD(file, &file->steps, FILE_REMARK_MARKS, struct file_step,
+                      {.start_ns = event->time_ns,
+                       .end_ns = event->time_ns + event->duration_ns + STEP_GAP_NS,
+                       .number = EVENT_STEP_NONE,
+                       .flags = EVENT_STEP_MARKED});
+    const char *name = trace_names_get(file->names, event->name, NULL);
     int64_t number;
 
     if (step == NULL)
         return;
     file->held_bytes += sizeof(*step);
-    *step =
-        (struct file_step){.start_ns = event->time_ns,
-                           .end_ns = event->time_ns + event->duration_ns + STEP_GAP_NS,
-                           .number = EVENT_STEP_NONE,
-                           .flags = EVENT_STEP_MARKED};
     if (validation)
         step->flags |= EVENT_STEP_VALIDATION;
     else
-        step->number =
-            strtoull(name + strlen("ProfilerStep#"), NULL, 10) & (EVENT_STEP_NONE >> 1);
+        step->number = file_step_number(name);
     if (strcmp(recorded, "ops") == 0 || strcmp(recorded, "all") == 0)
         step->flags |= EVENT_STEP_OPS;
     if (strcmp(recorded, "kernels") == 0 || strcmp(recorded, "all") == 0)
@@ -65,14 +62,13 @@ static bool take_phase(struct file *file, const struct trace_event *event)
     if (strcmp(said, "phase") != 0)
         return false;
     struct file_mark *mark =
-        file_list_add(file, &file->phases, sizeof(*mark), FILE_REMARK_MARKS);
+        FILE_LIST_ADD(file, &file->phases, FILE_REMARK_MARKS, struct file_mark,
+                      {.start_ns = event->time_ns,
+                       .end_ns = event->time_ns + event->duration_ns + RANGE_GAP_NS});
 
     if (mark == NULL)
         return true;
     file->held_bytes += sizeof(*mark);
-    *mark = (struct file_mark){.start_ns = event->time_ns,
-                               .end_ns =
-                                   event->time_ns + event->duration_ns + RANGE_GAP_NS};
     while (mark->kind < EVENT_PHASES - 1 &&
            strncmp(name, phase_keys[mark->kind], length) != 0)
         mark->kind++;
@@ -95,14 +91,6 @@ bool file_take_own(struct file *file, const struct trace_event *event)
     return kind == FILE_NAME_VALIDATION; /* a step speaks for its thread */
 }
 
-/* A whole number of its arguments; 0 where it is none, or negative. */
-static uint64_t number_of(const struct trace_event *event, const char *key)
-{
-    int64_t number;
-
-    return trace_args_integer(event, key, &number) && number > 0 ? (uint64_t)number : 0;
-}
-
 int64_t file_length_ns(const struct file *file, enum file_name name,
                        const struct trace_event *event)
 {
@@ -112,7 +100,7 @@ int64_t file_length_ns(const struct file *file, enum file_name name,
         return event->duration_ns + STEP_GAP_NS;
     if (event->duration_ns > 0)
         return event->duration_ns + RANGE_GAP_NS;
-    uint64_t ns = number_of(event, "ns");
+    uint64_t ns = trace_args_count(event, "ns");
 
     return ns <= RANGE_GAP_NS ? (int64_t)ns : 0;
 }
@@ -123,22 +111,22 @@ static void take_driver(struct file_sample *sample, const struct trace_event *ev
     struct event *counts = &sample->events[2];
     int64_t number, segments;
 
-    counts->aux = number_of(event, "ooms") << 32;
+    counts->aux = trace_args_count(event, "ooms") << 32;
     if (trace_args_integer(event, "ooms", &number))
         counts->meta |= EVENT_META(0, 0, EVENT_MEMORY_OOMS, 0);
-    if (number_of(event, "failed") > 0)
+    if (trace_args_count(event, "failed") > 0)
         counts->meta |= EVENT_META(0, 0, EVENT_MEMORY_FAILED, 0);
     if (!trace_args_integer(event, "segments_got", &number))
         return;
-    counts->value = (number_of(event, "segments_got") & UINT32_MAX) |
-                    number_of(event, "segments_given_back") << 32;
+    counts->value = (trace_args_count(event, "segments_got") & UINT32_MAX) |
+                    trace_args_count(event, "segments_given_back") << 32;
     counts->meta |= EVENT_META(0, 0, EVENT_MEMORY_SEGMENTS, 0);
-    counts->aux |= number_of(event, "retries") & UINT32_MAX;
+    counts->aux |= trace_args_count(event, "retries") & UINT32_MAX;
     bool whole = trace_args_integer(event, "segments", &segments) && segments >= 0 &&
                  segments < INT32_MAX;
 
     sample->events[3] = (struct event){.time = (uint64_t)event->time_ns,
-                                       .value = number_of(event, "driver_ns"),
+                                       .value = trace_args_count(event, "driver_ns"),
                                        .meta = EVENT_META(0, EVENT_MORE, 0, 3),
                                        .aux = whole ? (uint64_t)segments + 1 : 0};
     sample->more = 3;
@@ -160,24 +148,24 @@ bool file_take_sample(struct file *file, const struct trace_event *event)
     trace_args_text(event, "trainglass", text, sizeof(text));
     if (strcmp(text, "memory") != 0)
         return false;
-    sample = file_list_add(file, &file->samples, sizeof(*sample), FILE_REMARK_MARKS);
+    trace_args_text(event, "op", text, sizeof(text));
+    sample = FILE_LIST_ADD(
+        file, &file->samples, FILE_REMARK_MARKS, struct file_sample,
+        {.events = {{.time = (uint64_t)event->time_ns,
+                     .value = (uint64_t)event->total_allocated_bytes,
+                     .aux = trace_args_count(event, "Total Reserved")},
+                    {.value = trace_args_count(event, "peak_bytes"),
+                     .meta = EVENT_META(0, EVENT_MORE, 0, 1),
+                     .aux = (trace_args_count(event, "allocations") & UINT32_MAX) |
+                            trace_args_count(event, "frees") << 32},
+                    {.time = trace_args_count(event, "taken_bytes"),
+                     .meta = EVENT_META(0, EVENT_MORE, 0, 2)}}});
     if (sample == NULL)
         return true;
     file->held_bytes += sizeof(*sample);
-    trace_args_text(event, "op", text, sizeof(text));
     if (text[0] != '\0')
         op = trace_names_intern(file->names, text, strlen(text));
-    *sample = (struct file_sample){
-        .events = {{.time = (uint64_t)event->time_ns,
-                    .value = (uint64_t)event->total_allocated_bytes,
-                    .meta = EVENT_META(op, EVENT_MEMORY, 0, device),
-                    .aux = number_of(event, "Total Reserved")},
-                   {.value = number_of(event, "peak_bytes"),
-                    .meta = EVENT_META(0, EVENT_MORE, 0, 1),
-                    .aux = (number_of(event, "allocations") & UINT32_MAX) |
-                           number_of(event, "frees") << 32},
-                   {.time = number_of(event, "taken_bytes"),
-                    .meta = EVENT_META(0, EVENT_MORE, 0, 2)}}};
+    sample->events[0].meta = EVENT_META(op, EVENT_MEMORY, 0, device);
     if (trace_args_integer(event, "peak_ns_before", &before_ns) &&
         before_ns >= -FILE_TIME_MAX_NS && before_ns <= FILE_TIME_MAX_NS) {
         sample->events[1].time = (uint64_t)(event->time_ns - before_ns);
@@ -186,36 +174,6 @@ bool file_take_sample(struct file *file, const struct trace_event *event)
     if (sample->more == 2)
         take_driver(sample, event);
     return true;
-}
-
-static int steps_by_start(const void *left, const void *right)
-{
-    const struct file_step *a = left, *b = right;
-
-    return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
-}
-
-static int marks_by_start(const void *left, const void *right)
-{
-    const struct file_mark *a = left, *b = right;
-
-    return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
-}
-
-void file_sort_own(struct file *file)
-{
-    struct file_step *steps = file->steps.items;
-    uint32_t kept = 0;
-
-    if (file->phases.count > 0)
-        qsort(file->phases.items, file->phases.count, sizeof(struct file_mark),
-              marks_by_start);
-    if (file->steps.count > 0)
-        qsort(steps, file->steps.count, sizeof(*steps), steps_by_start);
-    for (uint32_t i = 0; i < file->steps.count; i++)
-        if (kept == 0 || steps[i].start_ns + FILE_ROUNDING_NS >= steps[kept - 1].end_ns)
-            steps[kept++] = steps[i];
-    file->steps.count = kept;
 }
 
 static struct event phase_event(const struct file_step *step, uint32_t phase,

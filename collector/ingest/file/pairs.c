@@ -1,8 +1,10 @@
-/* Ranges whose begin and end are two events (B, E), as other producers write them: on a
- * thread the newest begin ends first. */
+/* Ranges whose begin and end are two events, as other producers write them. Of B and E the
+ * newest begin of a thread ends first; those of one id (b and e; S and F in older files) may
+ * overlap others of their thread, and are ranges of a thread of their own. */
 #include <stdlib.h>
 
 #include "ingest/file/parts.h"
+#include "ingest/trace/grow.h"
 
 #define THREADS_MAX 256u
 #define DEPTH_MAX   128u /* 256 bytes each: at most 8 MB */
@@ -19,42 +21,36 @@ struct file_begins {
     uint32_t count, newest;
 };
 
+/* NULL when there are too many. */
 static struct stack *stack_of(struct file_begins *begins, uint32_t pid, uint32_t tid)
 {
-    struct stack *stack = &begins->stacks[begins->newest];
+    uint32_t at = begins->newest;
 
-    if (begins->count > 0 && stack->pid == pid && stack->tid == tid)
-        return stack;
-    for (uint32_t i = 0; i < begins->count; i++) {
-        stack = &begins->stacks[i];
-        if (stack->pid != pid || stack->tid != tid)
-            continue;
-        begins->newest = i;
-        return stack;
-    }
-    if (begins->count == THREADS_MAX)
+    if (at >= begins->count || begins->stacks[at].pid != pid ||
+        begins->stacks[at].tid != tid)
+        for (at = 0; at < begins->count &&
+                     (begins->stacks[at].pid != pid || begins->stacks[at].tid != tid);)
+            at++;
+    if (at == THREADS_MAX)
         return NULL;
-    begins->newest = begins->count++;
-    stack = &begins->stacks[begins->newest];
-    *stack = (struct stack){.pid = pid, .tid = tid};
-    return stack;
+    if (at == begins->count)
+        begins->stacks[begins->count++] = (struct stack){.pid = pid, .tid = tid};
+    begins->newest = at;
+    return &begins->stacks[at];
 }
 
-static bool push(struct stack *stack, const struct trace_event *event)
+/* From its begin and when it ended to the whole range. The begin's own bytes are long gone;
+ * nothing of them is needed but the fields. */
+static void make_whole(struct trace_event *event, const struct trace_event *begin)
 {
-    if (stack->depth == stack->capacity) {
-        uint32_t capacity = stack->capacity == 0 ? 16 : stack->capacity * 2;
-        struct trace_event *begins =
-            capacity > DEPTH_MAX ? NULL
-                                 : realloc(stack->begins, capacity * sizeof(*begins));
+    int64_t end_ns = event->time_ns, duration_ns;
 
-        if (begins == NULL)
-            return false;
-        stack->begins = begins;
-        stack->capacity = capacity;
-    }
-    stack->begins[stack->depth++] = *event;
-    return true;
+    *event = *begin;
+    event->phase = 'X';
+    event->text = NULL;
+    event->length = event->args_at = event->args_length = 0;
+    event->duration_ns =
+        __builtin_sub_overflow(end_ns, event->time_ns, &duration_ns) ? -1 : duration_ns;
 }
 
 bool file_take_pair(struct file *file, struct trace_event *event)
@@ -69,7 +65,11 @@ bool file_take_pair(struct file *file, struct trace_event *event)
         return false;
     }
     if (event->phase == 'B') {
-        if (stack->refused > 0 || !push(stack, event)) {
+        if (stack->refused == 0 && stack->depth < DEPTH_MAX &&
+            grow_array(&stack->begins, stack->depth, &stack->capacity, 16,
+                       sizeof(*stack->begins))) {
+            stack->begins[stack->depth++] = *event;
+        } else {
             stack->refused++;
             file_skip(file, event->offset, FILE_SKIP_LIMIT);
         }
@@ -83,15 +83,82 @@ bool file_take_pair(struct file *file, struct trace_event *event)
         file_skip(file, event->offset, FILE_SKIP_PAIRS);
         return false;
     }
-    int64_t end_ns = event->time_ns, duration_ns;
+    make_whole(event, &stack->begins[--stack->depth]);
+    return true;
+}
 
-    /* Its own bytes are long gone; nothing of them is needed but the fields. */
-    *event = stack->begins[--stack->depth];
-    event->phase = 'X';
-    event->text = NULL;
-    event->length = event->args_at = event->args_length = 0;
-    event->duration_ns =
-        __builtin_sub_overflow(end_ns, event->time_ns, &duration_ns) ? -1 : duration_ns;
+/* ---- by id ------------------------------------------------------------------------------- */
+
+#define PENDING_MAX 16384u /* 256 bytes each */
+#define SLOTS       4096u
+
+struct pending {
+    struct trace_event event;
+    uint64_t key;
+    uint32_t next; /* index + 1 in its slot, or among the free ones */
+};
+
+struct file_asyncs {
+    struct pending list[PENDING_MAX];
+    uint32_t count, free, slots[SLOTS];
+};
+
+/* Of one process, category and id; without an id of one name. */
+static uint64_t key_of(const struct trace_event *event)
+{
+    uint64_t id = event->has & TRACE_HAS_FLOW ? event->flow : event->name;
+
+    return (id ^ (uint64_t)event->pid << 40 ^ (uint64_t)event->category_name << 20) *
+           UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static void begin_async(struct file *file, const struct trace_event *event)
+{
+    struct file_asyncs *asyncs = file->asyncs;
+    uint64_t key = key_of(event);
+    uint32_t *slot = &asyncs->slots[key >> 52], at = asyncs->free;
+
+    if (at != 0)
+        asyncs->free = asyncs->list[at - 1].next;
+    else if (asyncs->count < PENDING_MAX)
+        at = ++asyncs->count;
+    else {
+        file_skip(file, event->offset, FILE_SKIP_LIMIT);
+        return;
+    }
+    asyncs->list[at - 1] = (struct pending){*event, key, *slot};
+    *slot = at;
+}
+
+bool file_take_async(struct file *file, struct trace_event *event)
+{
+    if (file->asyncs == NULL)
+        file->asyncs = calloc(1, sizeof(*file->asyncs));
+    if (file->asyncs == NULL) {
+        file_skip(file, event->offset, FILE_SKIP_LIMIT);
+        return false;
+    }
+    if (event->phase == 'b' || event->phase == 'S') {
+        begin_async(file, event);
+        return false;
+    }
+    uint64_t key = key_of(event);
+    uint32_t *link = &file->asyncs->slots[key >> 52];
+
+    while (*link != 0 && file->asyncs->list[*link - 1].key != key)
+        link = &file->asyncs->list[*link - 1].next;
+    if (*link == 0) {
+        file_skip(file, event->offset, FILE_SKIP_PAIRS);
+        return false;
+    }
+    uint32_t at = *link;
+    struct pending *found = &file->asyncs->list[at - 1];
+
+    *link = found->next;
+    make_whole(event, &found->event);
+    found->next = file->asyncs->free;
+    file->asyncs->free = at;
+    event->tid = TRACE_NAMES_OTHER;
     return true;
 }
 
@@ -103,6 +170,10 @@ void file_end_pairs(struct file *file)
         for (uint32_t j = 0; j < stack->depth; j++)
             file_skip(file, stack->begins[j].offset, FILE_SKIP_PAIRS);
     }
+    for (uint32_t slot = 0; file->asyncs != NULL && slot < SLOTS; slot++)
+        for (uint32_t at = file->asyncs->slots[slot]; at != 0;
+             at = file->asyncs->list[at - 1].next)
+            file_skip(file, file->asyncs->list[at - 1].event.offset, FILE_SKIP_PAIRS);
 }
 
 void file_free_pairs(struct file *file)
@@ -110,4 +181,5 @@ void file_free_pairs(struct file *file)
     for (uint32_t i = 0; file->begins != NULL && i < file->begins->count; i++)
         free(file->begins->stacks[i].begins);
     free(file->begins);
+    free(file->asyncs);
 }

@@ -7,7 +7,7 @@
 #include "ingest/file/clusters.h"
 #include "ingest/file/details.h"
 #include "ingest/file/file.h"
-#include "ingest/file/processes.h"
+#include "ingest/file/lists.h"
 #include "ingest/file/track/track.h"
 #include "ingest/trace/archive/archive.h"
 #include "wire/event.h"
@@ -66,8 +66,8 @@ enum file_allocation_more { FILE_ALLOCATION_BYTES, FILE_ALLOCATED, FILE_RESERVED
 #define FILE_LONG_NS INT64_C(10000000)
 
 struct file_device { /* that worked */
-    uint16_t device; /* EVENT_DEVICE() */
     int64_t first_ns;
+    uint16_t device; /* EVENT_DEVICE() */
 };
 #define FILE_STREAMS_MAX 64u /* with pointers for numbers; the rest are 0 */
 #define FILE_DEVICES_MAX 64u /* more are known when their work is folded */
@@ -76,12 +76,6 @@ struct file_mark {
     int64_t start_ns, end_ns;
     uint32_t name;
     uint8_t kind; /* enum file_name */
-};
-
-/* An array that grows; count and capacity in elements. */
-struct file_list {
-    void *items;
-    uint32_t count, capacity;
 };
 
 struct file_step {
@@ -153,6 +147,28 @@ struct file_process_role {
     bool is_private; /* a device that torch has no name of its own for */
 };
 
+/* Several processes with steps of their own in one file, as where ranks were merged: who they
+ * are, and whose each device's work is. */
+#define FILE_PROCESSES_MAX 64u
+#define FILE_PID_BYTES     64u
+#define FILE_OF_NO_PROCESS UINT32_MAX
+
+struct file_call { /* what may have launched work */
+    uint64_t correlation;
+    int64_t start_ns;
+    uint32_t process;
+};
+
+struct file_processes {
+    uint32_t count;
+    char pids[FILE_PROCESSES_MAX]
+             [FILE_PID_BYTES]; /* as the file writes them, in order */
+    struct file_call *calls;   /* owned; by correlation, then by start */
+    uint32_t call_count;
+    /* Whose nearly all of its work is; FILE_OF_NO_PROCESS: several's. */
+    uint32_t of_device[256];
+};
+
 struct file {
     struct trace_names *names;
     struct file_result *result;
@@ -164,10 +180,9 @@ struct file {
     uint16_t slots[1024];          /* thread index + 1 by hash of pid and tid */
     struct track works, allocations;
     struct {
-        uint32_t ways;  /* FILE_UPDATE_* of the ops in them */
-        uint64_t calls; /* of ops, those within others not counted */
+        uint32_t ways; /* FILE_UPDATE_* of the ops in them */
         int64_t calls_ns, range_ns;
-    } updates;                 /* of the trainer's optimizers */
+    } updates; /* of the trainer's optimizers; calls: of ops, outermost */
     struct file_list needless; /* struct file_needless, of the trainer */
     uint8_t *needless_ops;     /* enum file_needless_op by name */
     struct file_list
@@ -230,6 +245,14 @@ struct file {
     struct file_list sizes; /* struct file_link: bytes of copies, as their calls say */
 };
 
+/* When all of the file was read: fills *processes where two or more of them have steps or
+ * updates; the events of `file` are then gone. 0 or -ENOMEM. */
+MUST_CHECK int file_processes_find(struct file *file, struct file_processes *processes);
+void file_processes_free(struct file_processes *processes);
+
+/* Is the event of the process that `file` is being read for? */
+bool file_is_of_process(struct file *file, const struct trace_event *event);
+
 /* One of the traces that a file holds: several.c. */
 struct file_part {
     const char *name, *session;
@@ -262,21 +285,14 @@ ALWAYS_INLINE int64_t file_sum(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-/* Room for one more; NULL when out of memory (noted in the file), or beyond the part of
- * the file's memory that each list may have: counted as `full`. */
-#define FILE_LIST_SHARE 8
-void *file_list_add(struct file *file, struct file_list *list, size_t size,
-                    enum file_remark full);
-
 /* Launch shapes of a kernel, where the event tells them. */
 void file_take_kernel(struct file *file, const struct trace_event *event);
 
 /* Begin and end apart: true and *event is the whole range when this was an end. */
 bool file_take_pair(struct file *file, struct trace_event *event);
-void file_end_pairs(struct file *file); /* what never ended is counted */
 /* Likewise of begin and end with an id (b, e, S, F): the range is of a thread of its own. */
 bool file_take_async(struct file *file, struct trace_event *event);
-void file_end_asyncs(struct file *file);
+void file_end_pairs(struct file *file); /* what never ended of both is counted */
 void file_free_pairs(struct file *file);
 
 /* The forward op of a backward one, by sequence number (sequences.c). */
@@ -312,8 +328,7 @@ uint16_t file_device(const struct file *file, uint16_t device);
 /* The number of a work's device. */
 uint8_t file_work_device(const struct file *file, const struct trace_event *event);
 
-/* When all was read: the file's span without strays, and may an event stay? */
-void file_leave_strays(struct file *file);
+/* When all was read: may an event stay? */
 ALWAYS_INLINE bool file_is_stray(const struct file *file, const struct event *event)
 {
     return UNLIKELY(file->has_strays) && ((int64_t)event->time < file->keep_ns[0] ||
@@ -348,8 +363,9 @@ void file_needless_begin(struct file *file, struct file_needless_walk *walk,
                          enum file_needless_op op, int64_t start_ns);
 void file_needless_end(struct file *file, struct file_needless_walk *walk,
                        const struct file_needless_ended *ended);
-/* An update of the optimizer begins; an outermost op in it (updates.c). */
-void file_update_begin(struct file *file, const struct event *range);
+/* An outermost op in an update of the optimizer: are tensors updated one after the other, and
+ * how much of an update is inside of its calls? Ops elsewhere tell nothing of it: a residual
+ * connection adds too. */
 void file_update_op(struct file *file, const struct event *op);
 
 /* Of training steps, when these are known; [NEEDLESS_WORKS]. */
@@ -360,12 +376,12 @@ void file_needless_sum(const struct file *file, struct process_needless *sums);
 void file_graph_take(struct file *file, const struct trace_event *event,
                      uint32_t thread);
 void file_graph_settle(struct file *file);
-bool file_graph_known(const struct file *file);
 /* Where the first op begins in [from, to) that adds to the graph; `to_ns` where none does. */
 int64_t file_graph_begin(const struct file *file, int64_t from_ns, int64_t to_ns);
 
 /* Marks to steps; then the phases of one as events, at most `most`. */
 MUST_CHECK int file_find_steps(struct file *file);
+uint64_t file_step_number(const char *name); /* "ProfilerStep#7" */
 struct file_phases {
     uint32_t mark, backward; /* where the next step looks first */
     bool known[EVENT_PHASES];
@@ -387,7 +403,6 @@ uint32_t file_text(struct file_texts *texts, uint32_t name);
 /* Steps and phases of a trace that we wrote: true when the event was one, and is no
  * range. */
 bool file_take_own(struct file *file, const struct trace_event *event);
-void file_sort_own(struct file *file);
 /* How long an op or a range of the host was: of a trace that we wrote, before it was
  * shortened. */
 int64_t file_length_ns(const struct file *file, enum file_name name,
@@ -405,6 +420,30 @@ MUST_CHECK int file_fold_memory(struct file *file, struct file_texts *texts);
 void file_say_facts(const struct file *file, struct process *process,
                     const struct trace_reader *reader);
 void file_say_capabilities(const struct file *file, struct process *process);
+
+/* What an event is that has no category we know. */
+enum file_plain {
+    FILE_PLAIN_NONE,        /* not known */
+    FILE_PLAIN_PASSED_OVER, /* known, and no row */
+    FILE_PLAIN_OP,
+    FILE_PLAIN_CALL,
+    FILE_PLAIN_WORK,
+    FILE_PLAIN_COPY,
+    FILE_PLAIN_SET,
+};
+
+/* "process_name": what its events are. */
+void file_note_process(struct file *file, const struct trace_event *event);
+/* Of a kind of device that torch has no name of its own for. */
+bool file_is_private(const struct file *file, uint32_t pid);
+
+/* `thread_name` as metadata says, 0 without. Fills the event's device and stream where they
+ * stand elsewhere. */
+enum file_plain file_plain_kind(struct file *file, struct trace_event *event,
+                                uint32_t thread_name);
+
+/* "viztracer" and the like; NULL unknown. */
+const char *file_producer(const struct file *file, const struct trace_head *head);
 
 /* All of it to the tables, the store locked piece by piece. */
 MUST_CHECK int file_feed(struct file *file, struct store *store,

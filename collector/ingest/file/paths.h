@@ -29,19 +29,27 @@ enum file_path_kind {
 
 struct file_path {
     uint32_t parent, name; /* index before its own; the reader's id */
-    uint8_t kind;          /* enum file_path_kind */
+    uint32_t kind;         /* enum file_path_kind */
     uint32_t origin;       /* of a node of the backward: the path of what made it, which
                               stands before it; 0 else */
     int64_t self_ns, device_ns;
 };
 
+/* Of an array whose items are told apart by their first `key` bytes, whole words of four. */
+struct file_index {
+    uint32_t key, size; /* bytes of an item, in front and in all */
+    uint32_t most;      /* items; a power of two from 1024 on */
+    uint32_t capacity;  /* of the array */
+    uint32_t *slots;    /* open addressing; 0 free */
+};
+
 struct file_paths {
     const struct trace_names *names;
     struct file_path *list; /* [0] is the root */
-    uint32_t count, capacity;
-    uint32_t *slots, mask; /* index by parent, name and kind; open addressing */
-    uint64_t left_out;     /* ranges whose path found no room */
-    bool frames;           /* there are Python frames, or stacks beside the ops */
+    uint32_t count;
+    struct file_index index; /* by all that tells where a path is */
+    uint64_t left_out;       /* ranges whose path found no room */
+    bool frames;             /* there are Python frames, or stacks beside the ops */
 };
 
 MUST_CHECK bool file_paths_open(struct file_paths *paths,

@@ -1,5 +1,3 @@
-#include "ingest/file/processes.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +9,7 @@
 
 static const char *pid_text(const struct file *file, uint32_t pid)
 {
-    uint32_t length;
-
-    return trace_names_get(file->names, pid, &length);
+    return trace_names_get(file->names, pid, NULL);
 }
 
 /* Has the process ops? Copies of its ranges on a device have none. */
@@ -72,19 +68,15 @@ static int collect_calls(struct file *file, uint32_t thread, struct file_list *c
     struct track_reader reader;
     int error = track_drain(&reader, &file->threads[thread].taken);
 
-    while (error == 0 && (taken = track_peek(&reader)) != NULL) {
+    for (; error == 0 && (taken = track_peek(&reader)) != NULL; track_next(&reader)) {
         uint8_t kind = EVENT_KIND(taken->event.meta);
 
         if ((kind == EVENT_LAUNCH || kind == EVENT_RUNTIME) && taken->event.aux != 0) {
-            struct file_call *call =
-                file_list_add(file, calls, sizeof(*call), FILE_REMARK_MARKS);
-
-            if (call != NULL)
-                *call = (struct file_call){.correlation = taken->event.aux,
-                                           .start_ns = (int64_t)taken->event.time,
-                                           .process = process};
+            (void)FILE_LIST_ADD(file, calls, FILE_REMARK_MARKS, struct file_call,
+                                {.correlation = taken->event.aux,
+                                 .start_ns = (int64_t)taken->event.time,
+                                 .process = process});
         }
-        track_next(&reader);
     }
     track_end(&reader);
     return error != 0 || reader.failed || file->out_of_memory ? -ENOMEM : 0;
@@ -115,20 +107,6 @@ static uint32_t process_of_work(const struct file_processes *processes,
     return FILE_OF_NO_PROCESS;
 }
 
-/* Most devices are one process's: there a call of another one with the same number at about
- * the same time is no doubt. */
-static uint32_t winner(const uint32_t *votes, uint32_t count)
-{
-    uint64_t sum = 0;
-    uint32_t best = 0;
-
-    for (uint32_t i = 0; i < count; i++) {
-        sum += votes[i];
-        best = votes[i] > votes[best] ? i : best;
-    }
-    return votes[best] * UINT64_C(10) >= sum * 7 ? best : FILE_OF_NO_PROCESS;
-}
-
 static int vote(struct file *file, struct file_processes *processes)
 {
     uint32_t(*votes)[FILE_PROCESSES_MAX] = calloc(256, sizeof(*votes));
@@ -138,16 +116,26 @@ static int vote(struct file *file, struct file_processes *processes)
 
     if (votes == NULL)
         error = -ENOMEM;
-    while (error == 0 && (work = track_peek(&reader)) != NULL) {
+    for (; error == 0 && (work = track_peek(&reader)) != NULL; track_next(&reader)) {
         uint32_t process =
             process_of_work(processes, work->event.aux, (int64_t)work->event.time);
 
         if (process != FILE_OF_NO_PROCESS)
             votes[EVENT_DEVICE_INDEX(EVENT_AUX16(work->event.meta))][process]++;
-        track_next(&reader);
     }
-    for (uint32_t device = 0; error == 0 && device < 256; device++)
-        processes->of_device[device] = winner(votes[device], processes->count);
+    /* Most devices are one process's: there a call of another one with the same number at
+     * about the same time is no doubt. */
+    for (uint32_t device = 0; error == 0 && device < 256; device++) {
+        uint64_t sum = 0;
+        uint32_t best = 0;
+
+        for (uint32_t i = 0; i < processes->count; i++) {
+            sum += votes[device][i];
+            best = votes[device][i] > votes[device][best] ? i : best;
+        }
+        processes->of_device[device] =
+            votes[device][best] * UINT64_C(10) >= sum * 7 ? best : FILE_OF_NO_PROCESS;
+    }
     track_end(&reader);
     free(votes);
     return error != 0 || reader.failed ? -ENOMEM : 0;
@@ -169,8 +157,7 @@ int file_processes_find(struct file *file, struct file_processes *processes)
     }
     processes->calls = calls.items;
     processes->call_count = calls.count;
-    if (calls.count > 0)
-        qsort(calls.items, calls.count, sizeof(struct file_call), by_correlation);
+    file_list_sort(&calls, sizeof(struct file_call), by_correlation);
     return error == 0 ? vote(file, processes) : error;
 }
 

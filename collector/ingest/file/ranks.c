@@ -1,31 +1,20 @@
-#include "ingest/file/ranks.h"
-
+/* Ranks by the names of files, for traces that do not say theirs. */
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define RANK_MAX 99999 /* what is longer is a process id or a time */
+#include "ingest/file/file.h"
+
+#define RANK_DIGITS 5 /* what is longer is a process id or a time */
 
 /* The number behind a word that begins at `at`; -1 where none stands there. */
 static int32_t number_behind(const char *at)
 {
-    char *end;
-
     at += strspn(at, "-_=. ");
-    if (!isdigit((unsigned char)*at))
-        return -1;
-    long number = strtol(at, &end, 10);
+    size_t digits = strspn(at, "0123456789");
 
-    return number <= RANK_MAX && end - at <= 5 ? (int32_t)number : -1;
-}
-
-/* Not within another word: "frank1" has no rank, "traceRank1" has. */
-static bool begins_word(const char *text, const char *at)
-{
-    return at == text || !isalpha((unsigned char)at[-1]) ||
-           (isupper((unsigned char)at[0]) && islower((unsigned char)at[-1]));
+    return digits > 0 && digits <= RANK_DIGITS ? (int32_t)strtol(at, NULL, 10) : -1;
 }
 
 static int32_t rank_in(const char *text)
@@ -38,7 +27,10 @@ static int32_t rank_in(const char *text)
         for (const char *at = text; (at = strcasestr(at, words[i])) != NULL; at++) {
             int32_t number = number_behind(at + strlen(words[i]));
 
-            if (number >= 0 && begins_word(text, at))
+            /* Not within another word: "frank1" has no rank, "traceRank1" has. */
+            if (number >= 0 &&
+                (at == text || !isalpha((unsigned char)at[-1]) ||
+                 (isupper((unsigned char)at[0]) && islower((unsigned char)at[-1]))))
                 found = number;
         }
         if (found >= 0)
@@ -89,24 +81,19 @@ static int64_t dynolog_pid(const char *path)
     return end == at ? -1 : pid;
 }
 
-static bool are_dynologs(const char *const *paths, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t j = 0; j < i; j++)
-            if (dynolog_pid(paths[i]) == dynolog_pid(paths[j]))
-                return false; /* one process several times */
-    return count > 1 && dynolog_pid(paths[0]) >= 0 && dynolog_pid(paths[1]) >= 0;
-}
-
 void file_ranks_of_names(const char *const *paths, uint32_t count, int32_t *ranks)
 {
-    bool any = false;
+    bool any = false, twice = false;
 
     for (uint32_t i = 0; i < count; i++) {
         ranks[i] = file_rank_of_name(paths[i]);
         any = any || ranks[i] >= 0;
     }
-    if (any || !are_dynologs(paths, count))
+    for (uint32_t i = 0; i < count && !any; i++)
+        for (uint32_t j = 0; j < i && !twice; j++) /* one process several times */
+            twice = dynolog_pid(paths[i]) == dynolog_pid(paths[j]);
+    if (any || twice || count < 2 || dynolog_pid(paths[0]) < 0 ||
+        dynolog_pid(paths[1]) < 0)
         return;
     for (uint32_t i = 0; i < count; i++) {
         int64_t pid = dynolog_pid(paths[i]);

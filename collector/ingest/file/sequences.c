@@ -53,24 +53,22 @@ void file_sequences_take(struct file *file, const struct trace_event *event,
                          uint32_t thread)
 {
     struct file_sequences *sequences = file->sequences;
-    struct sequence *added;
+    const struct sequence *added;
 
     if (!(event->has & TRACE_HAS_SEQUENCE) || event->sequence < 0 ||
         event->sequence == INT64_MAX)
         return;
     added =
-        file_list_add(file, &sequences->list, sizeof(*added), FILE_REMARK_SEQUENCES);
+        FILE_LIST_ADD(file, &sequences->list, FILE_REMARK_SEQUENCES, struct sequence,
+                      {.start_ns = event->time_ns,
+                       .number = event->sequence,
+                       .name = event->name,
+                       .thread = (uint16_t)thread,
+                       .backward = (event->has & TRACE_HAS_FORWARD_THREAD) != 0 &&
+                                   event->forward_thread != 0});
     if (added == NULL)
         return;
     file->held_bytes += sizeof(*added);
-    *added = (struct sequence){
-        .start_ns = event->time_ns,
-        .number = event->sequence,
-        .name = event->name,
-        .thread = (uint16_t)thread,
-        .backward =
-            (event->has & TRACE_HAS_FORWARD_THREAD) != 0 && event->forward_thread != 0,
-    };
     sequences->forward[thread] = sequences->forward[thread] || !added->backward;
     sequences->backward[thread] = sequences->backward[thread] || added->backward;
 }

@@ -53,20 +53,6 @@ static void identify(struct file *file, const struct trace_reader *reader,
 
 /* ---- the session --------------------------------------------------------------------- */
 
-static void open_session(struct session *session, const struct file *file,
-                         int64_t base_ns)
-{
-    const char *path = file->result->name;
-    const char *slash = strrchr(path, '/');
-
-    snprintf(session->name, sizeof(session->name), "%.63s",
-             slash == NULL ? path : slash + 1);
-    session->from_file = true;
-    session->own_file = file->own;
-    session->zero_monotonic_ns = base_ns + file->from_ns;
-    session->zero_realtime_ns = base_ns + file->from_ns;
-}
-
 /* Stamps as ns since `zero_ns`; those of tracks when they are read. */
 static void shift(struct file *file, int64_t zero_ns)
 {
@@ -74,6 +60,8 @@ static void shift(struct file *file, int64_t zero_ns)
     struct file_mark *phases = file->phases.items;
 
     file->zero_ns = zero_ns;
+    file->from_ns -= zero_ns;
+    file->to_ns -= zero_ns;
     for (uint32_t i = 0; i < file->steps.count; i++) {
         steps[i].start_ns -= zero_ns;
         steps[i].end_ns -= zero_ns;
@@ -82,8 +70,6 @@ static void shift(struct file *file, int64_t zero_ns)
         phases[i].start_ns -= zero_ns;
         phases[i].end_ns -= zero_ns;
     }
-    file->from_ns -= zero_ns;
-    file->to_ns -= zero_ns;
 }
 
 void file_name_session(struct file_result *result, const char *path)
@@ -92,15 +78,7 @@ void file_name_session(struct file_result *result, const char *path)
              hash_text(path) & UINT64_C(0xffffffffffff));
 }
 
-/* Could nobody choose between them? */
-static bool is_twin(const struct process_identity *one,
-                    const struct process_identity *other)
-{
-    if (other->rank < 0)
-        return one->pid == other->pid;
-    return one->rank == other->rank || one->rank < 0;
-}
-
+/* Is there a rank in the session that nobody could choose from this one? */
 static bool has_twin(const struct store *store, const char *id,
                      const struct process_identity *identity)
 {
@@ -108,9 +86,13 @@ static bool has_twin(const struct store *store, const char *id,
         if (strcmp(store->sessions[i]->id, id) != 0)
             continue;
         for (const struct process *process = store->sessions[i]->processes;
-             process != NULL; process = process->next)
-            if (is_twin(identity, &process->identity))
+             process != NULL; process = process->next) {
+            const struct process_identity *other = &process->identity;
+
+            if (other->rank < 0 ? identity->pid == other->pid
+                                : identity->rank == other->rank || identity->rank < 0)
                 return true;
+        }
     }
     return false;
 }
@@ -150,8 +132,16 @@ int file_enter(struct file *file, struct store *store,
     if (part->twins_apart && has_twin(store, file->result->session, &identity))
         set_apart(file->result, &identity);
     session = state_session(store, file->result->session);
-    if (session != NULL && session->process_count == 0)
-        open_session(session, file, base_ns);
+    if (session != NULL && session->process_count == 0) {
+        const char *path = file->result->name, *slash = strrchr(path, '/');
+
+        snprintf(session->name, sizeof(session->name), "%.63s",
+                 slash == NULL ? path : slash + 1);
+        session->from_file = true;
+        session->own_file = file->own;
+        session->zero_monotonic_ns = session->zero_realtime_ns =
+            base_ns + file->from_ns;
+    }
     *made = session == NULL ? NULL : state_process(store, session, &identity);
     if (*made != NULL) {
         (*made)->foreign = file->foreign;

@@ -6,8 +6,9 @@
 #include <sys/stat.h>
 
 #include "ingest/file/parts.h"
-#include "ingest/file/ranks.h"
 #include "ingest/trace/archive/stream.h"
+#include "ingest/trace/grow.h"
+#include "wire/text.h"
 
 const char *file_rank_text(enum file_rank_from from)
 {
@@ -21,6 +22,11 @@ const char *file_rank_text(enum file_rank_from from)
     default:
         return NULL;
     }
+}
+
+static const char *name_of(const struct file_request *request)
+{
+    return request->name != NULL ? request->name : request->path;
 }
 
 /* A result that waits for those of members whose names come first. */
@@ -67,35 +73,11 @@ static const char *known_by_name(const char *name)
         {".pickle", "is a pickle, as memory snapshots of torch are: memory_viz shows "
                     "those"},
     };
-    size_t length = strlen(name);
 
-    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
-        size_t with = strlen(formats[i].end);
-
-        if (length >= with && strcmp(name + length - with, formats[i].end) == 0)
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+        if (text_ends(name, formats[i].end))
             return formats[i].sentence;
-    }
     return NULL;
-}
-
-/* False when out of memory. */
-static bool let_wait(struct loading *loading, const struct file_result *result,
-                     int error)
-{
-    struct file_list *list = &loading->waiting;
-    uint32_t capacity = list->capacity == 0 ? 16 : list->capacity * 2;
-    struct waiting *items = list->items;
-
-    if (list->count == list->capacity) {
-        items = realloc(items, capacity * sizeof(*items));
-        if (items == NULL)
-            return false;
-        list->items = items;
-        list->capacity = capacity;
-    }
-    items[list->count] = (struct waiting){loading->member, list->count, error, *result};
-    list->count++;
-    return true;
 }
 
 static int by_member(const void *left, const void *right)
@@ -110,28 +92,16 @@ static int by_member(const void *left, const void *right)
 static void deliver(struct loading *loading, const struct file_result *result,
                     int error)
 {
-    loading->error = loading->any || loading->error != 0 ? loading->error : error;
-    if (error == 0)
-        loading->error = 0;
+    if (error == 0 || (!loading->any && loading->error == 0))
+        loading->error = error;
     loading->any = loading->any || error == 0;
     loading->on_part(loading->user, result, error);
-}
-
-static void deliver_waiting(struct loading *loading)
-{
-    struct waiting *items = loading->waiting.items;
-
-    if (loading->waiting.count > 0)
-        qsort(items, loading->waiting.count, sizeof(*items), by_member);
-    for (uint32_t i = 0; i < loading->waiting.count; i++)
-        deliver(loading, &items[i].result, items[i].error);
-    free(items);
-    loading->waiting = (struct file_list){0};
 }
 
 static void give(struct loading *loading, const struct file_result *given, int error)
 {
     const char *format = error == -EBADMSG ? known_by_name(given->name) : NULL;
+    struct file_list *waiting = &loading->waiting;
     struct file_result named = *given;
 
     if (format != NULL)
@@ -139,8 +109,15 @@ static void give(struct loading *loading, const struct file_result *given, int e
     if (named.session[0] == '\0') /* an archive that was refused as a whole */
         file_name_session(&named, named.name);
     loading->cancelled = loading->cancelled || error == -ECANCELED;
-    if (!loading->waits || !let_wait(loading, &named, error))
+    if (!loading->waits ||
+        !grow_array(&waiting->items, waiting->count, &waiting->capacity, 16,
+                    sizeof(struct waiting))) {
         deliver(loading, &named, error);
+        return;
+    }
+    ((struct waiting *)waiting->items)[waiting->count] =
+        (struct waiting){loading->member, waiting->count, error, named};
+    waiting->count++;
 }
 
 /* Who asks for a tree of calls gets one, or none. */
@@ -209,22 +186,17 @@ static void load_processes(struct loading *loading, const struct file_part *whol
     }
 }
 
-/* What can be read once only is one process. */
-static bool is_rereadable(const char *path)
-{
-    struct stat status;
-
-    return strcmp(path, "-") != 0 && stat(path, &status) == 0 &&
-           S_ISREG(status.st_mode);
-}
-
 static void load_trace(struct loading *loading, struct file_part *part,
                        const char *note)
 {
+    const char *path = loading->request->path;
     struct file_processes processes = {0};
     struct file_result result;
+    struct stat status;
 
-    if (part->archive != NULL || is_rereadable(loading->request->path))
+    /* What can be read once only is one process. */
+    if (part->archive != NULL ||
+        (strcmp(path, "-") != 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode)))
         part->found = &processes;
     part->rank_from = FILE_RANK_NAME;
     int error = file_load_part(loading->store, loading->request, part, &result);
@@ -249,11 +221,10 @@ static void load_member(struct loading *loading, struct archive *archive,
                         uint32_t member, int32_t rank)
 {
     const char *own = archive_name(archive, member), *slash = strrchr(own, '/');
-    const char *asked = loading->request->session, *path = loading->request->name;
+    const char *asked = loading->request->session, *path = name_of(loading->request);
     struct file_result named;
     char name[sizeof(named.name)];
 
-    path = path != NULL ? path : loading->request->path;
     (void)snprintf(name, sizeof(name), "%s/%.*s", path,
                    slash == NULL ? 0 : (int)(slash - own), own);
     file_name_session(&named, name);
@@ -274,12 +245,10 @@ static void load_member(struct loading *loading, struct archive *archive,
 static bool refuse_bomb(struct loading *loading, const struct archive *archive)
 {
     struct file_result result = {.rank = -1};
-    const char *path = loading->request->name;
 
     if (!inflater_is_bomb(loading->text_bytes, archive_file_bytes(archive)))
         return false;
-    (void)snprintf(result.name, sizeof(result.name), "%s/%s",
-                   path != NULL ? path : loading->request->path,
+    (void)snprintf(result.name, sizeof(result.name), "%s/%s", name_of(loading->request),
                    archive_name(archive, loading->member));
     (void)snprintf(result.error, sizeof(result.error),
                    "was not read, nor was what comes after it: the archive inflates to "
@@ -289,21 +258,6 @@ static bool refuse_bomb(struct loading *loading, const struct archive *archive)
     return true;
 }
 
-static void load_members(struct loading *loading, struct archive *archive,
-                         const int32_t *ranks, const uint32_t *order)
-{
-    uint32_t count = archive_count(archive);
-
-    loading->waits = true;
-    for (uint32_t i = 0; i < count && !loading->cancelled; i++) {
-        loading->member = order[i];
-        if (refuse_bomb(loading, archive))
-            break;
-        load_member(loading, archive, order[i], ranks[order[i]]);
-    }
-    deliver_waiting(loading);
-}
-
 static void load_archive(struct loading *loading, struct archive *archive)
 {
     uint32_t count = archive_count(archive);
@@ -311,12 +265,24 @@ static void load_archive(struct loading *loading, struct archive *archive)
     int32_t *ranks = calloc(count, sizeof(*ranks));
     uint32_t *order = calloc(count, sizeof(*order));
 
-    for (uint32_t i = 0; names != NULL && i < count; i++)
-        names[i] = archive_name(archive, i);
     if (names != NULL && ranks != NULL && order != NULL) {
+        for (uint32_t i = 0; i < count; i++)
+            names[i] = archive_name(archive, i);
         file_ranks_of_names(names, count, ranks);
         archive_order(archive, order);
-        load_members(loading, archive, ranks, order);
+        loading->waits = true;
+        for (uint32_t i = 0; i < count && !loading->cancelled; i++) {
+            loading->member = order[i];
+            if (refuse_bomb(loading, archive))
+                break;
+            load_member(loading, archive, order[i], ranks[order[i]]);
+        }
+        struct waiting *items = loading->waiting.items;
+
+        file_list_sort(&loading->waiting, sizeof(*items), by_member);
+        for (uint32_t i = 0; i < loading->waiting.count; i++)
+            deliver(loading, &items[i].result, items[i].error);
+        free(items);
     } else {
         give(loading, &(struct file_result){.rank = -1, .error = "out of memory"},
              -ENOMEM);
@@ -329,7 +295,7 @@ static void load_archive(struct loading *loading, struct archive *archive)
 static void load_file(struct loading *loading)
 {
     const struct file_request *request = loading->request;
-    const char *name = request->name != NULL ? request->name : request->path;
+    const char *name = name_of(request);
     struct file_result session;
     struct file_part part = {.name = name,
                              .rank = request->rank > 0 ? request->rank - 1
@@ -346,7 +312,7 @@ int file_load_each(struct store *store, const struct file_request *request,
 {
     struct loading loading = {
         .store = store, .request = request, .on_part = on_part, .user = user};
-    const char *name = request->name != NULL ? request->name : request->path;
+    const char *name = name_of(request);
     struct file_result refused = {.rank = -1};
     struct archive *archive = NULL;
     struct file_part whole = {.name = name};

@@ -30,21 +30,14 @@ static int by_start(const void *left, const void *right)
 static bool add_step(struct file *file, int64_t start_ns, int64_t end_ns,
                      uint64_t number)
 {
-    struct file_step *step =
-        file_list_add(file, &file->steps, sizeof(*step), FILE_REMARK_MARKS);
-
-    if (step != NULL)
-        *step = (struct file_step){
-            .start_ns = start_ns, .end_ns = end_ns, .number = number};
-    return step != NULL;
+    return FILE_LIST_ADD(file, &file->steps, FILE_REMARK_MARKS, struct file_step,
+                         {.start_ns = start_ns, .end_ns = end_ns, .number = number}) !=
+           NULL;
 }
 
-static uint64_t number_of(const struct file *file, uint32_t name)
+uint64_t file_step_number(const char *name)
 {
-    uint32_t length;
-    const char *text = trace_names_get(file->names, name, &length);
-
-    return strtoull(text + strlen("ProfilerStep#"), NULL, 10) & (EVENT_STEP_NONE >> 1);
+    return strtoull(name + strlen("ProfilerStep#"), NULL, 10) & (EVENT_STEP_NONE >> 1);
 }
 
 /* True when there was one. What begins inside the step before is no step, unless it only
@@ -63,7 +56,9 @@ static bool take_marked(struct file *file)
             start = end;
         if (start < end || marks[i].end_ns < start)
             continue;
-        if (!add_step(file, start, marks[i].end_ns, number_of(file, marks[i].name)))
+        if (!add_step(
+                file, start, marks[i].end_ns,
+                file_step_number(trace_names_get(file->names, marks[i].name, NULL))))
             return true;
         end = marks[i].end_ns;
     }
@@ -112,13 +107,6 @@ static int64_t first_start(const struct file *file)
     return trainer->first_ns;
 }
 
-/* What costs time is sought in inference and evaluation too: all of it is one step. */
-static void take_whole(struct file *file)
-{
-    file->result->whole_step =
-        file->to_ns > file->from_ns && add_step(file, file->from_ns, file->to_ns, 0);
-}
-
 static void infer(struct file *file)
 {
     const struct file_mark *marks = file->marks.items;
@@ -127,7 +115,9 @@ static void infer(struct file *file)
     uint64_t number = 0;
 
     if (name == 0) {
-        take_whole(file);
+        /* What costs time is sought in inference and evaluation too. */
+        file->result->whole_step = file->to_ns > file->from_ns &&
+                                   add_step(file, file->from_ns, file->to_ns, 0);
         return;
     }
     file->result->inferred_steps = true;
@@ -145,30 +135,9 @@ static void infer(struct file *file)
 static bool went_forward(const struct file *file, int64_t from_ns, int64_t to_ns)
 {
     const int64_t *starts = file->foreground.items;
-    uint32_t low = 0, high = file->foreground.count;
+    uint32_t at = file_list_from(&file->foreground, sizeof(*starts), 0, from_ns);
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (starts[middle] >= from_ns)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low < file->foreground.count && starts[low] < to_ns;
-}
-
-/* torch.profiler opens a step when the one before ends, and is stopped in it: the last one
- * may be a moment in which nothing ran. */
-static void drop_unfilled(struct file *file)
-{
-    const struct file_step *steps = file->steps.items;
-    uint32_t count = file->steps.count;
-
-    if (count > 1 &&
-        !went_forward(file, steps[count - 1].start_ns, steps[count - 1].end_ns) &&
-        went_forward(file, steps[count - 2].start_ns, steps[count - 2].end_ns))
-        file->steps.count--;
+    return at < file->foreground.count && starts[at] < to_ns;
 }
 
 /* Threads and neighbours together. */
@@ -177,8 +146,7 @@ static void join_backwards(struct file *file)
     struct file_mark *marks = file->backwards.items;
     uint32_t kept = 0;
 
-    if (file->backwards.count > 0)
-        qsort(marks, file->backwards.count, sizeof(*marks), by_start);
+    file_list_sort(&file->backwards, sizeof(*marks), by_start);
     for (uint32_t i = 0; i < file->backwards.count; i++) {
         struct file_mark *last = kept > 0 ? &marks[kept - 1] : NULL;
 
@@ -194,71 +162,74 @@ static void join_backwards(struct file *file)
 /* The last backward that begins before `before_ns`; NULL when none does. */
 static const struct file_mark *last_backward(const struct file *file, int64_t before_ns)
 {
-    const struct file_mark *marks = file->backwards.items;
-    uint32_t low = 0, high = file->backwards.count;
+    uint32_t at =
+        file_list_from(&file->backwards, sizeof(struct file_mark), 0, before_ns);
 
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (marks[middle].start_ns < before_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 ? &marks[low - 1] : NULL;
-}
-
-/* From the first backward in an optimizer's range on what is no forward is its own. */
-static void note_closure(struct file *file, const struct file_mark *mark)
-{
-    const struct file_mark *backwards = file->backwards.items;
-    const struct file_mark *last = last_backward(file, mark->end_ns), *first = last;
-
-    while (first > backwards && first[-1].start_ns >= mark->start_ns)
-        first--;
-    if (first == last || !file_graph_known(file))
-        return;
-    struct file_mark *added =
-        file_list_add(file, &file->closures, sizeof(*added), FILE_REMARK_MARKS);
-
-    if (added != NULL)
-        *added =
-            (struct file_mark){.start_ns = first->end_ns, .end_ns = last->start_ns};
+    return at > 0 ? (const struct file_mark *)file->backwards.items + at - 1 : NULL;
 }
 
 static void split_closures(struct file *file)
 {
+    const struct file_mark *backwards = file->backwards.items;
     struct file_mark *marks = file->marks.items;
     bool moved = false;
 
     for (uint32_t i = 0; i < file->marks.count; i++) {
         struct file_mark *mark = &marks[i];
-        const struct file_mark *backward = last_backward(file, mark->end_ns);
+        const struct file_mark *last = last_backward(file, mark->end_ns), *first = last;
 
-        if (mark->kind != FILE_NAME_OPTIMIZER || backward == NULL ||
-            backward->start_ns < mark->start_ns)
+        if (mark->kind != FILE_NAME_OPTIMIZER || last == NULL ||
+            last->start_ns < mark->start_ns)
             continue;
-        note_closure(file, mark);
-        mark->start_ns =
-            backward->end_ns < mark->end_ns ? backward->end_ns : mark->end_ns;
+        while (first > backwards && first[-1].start_ns >= mark->start_ns)
+            first--;
+        /* From the first backward in an optimizer's range on what is no forward is its
+         * own. */
+        if (first != last && file->builds.count > 0)
+            (void)FILE_LIST_ADD(file, &file->closures, FILE_REMARK_MARKS,
+                                struct file_mark,
+                                {.start_ns = first->end_ns, .end_ns = last->start_ns});
+        mark->start_ns = last->end_ns < mark->end_ns ? last->end_ns : mark->end_ns;
         moved = true;
     }
     if (moved)
-        qsort(marks, file->marks.count, sizeof(*marks), by_start);
+        file_list_sort(&file->marks, sizeof(*marks), by_start);
+}
+
+/* Of a trace that we wrote: they are known, in any order. */
+static void sort_own(struct file *file)
+{
+    struct file_step *steps = file->steps.items;
+    uint32_t kept = 0;
+
+    file_list_sort(&file->phases, sizeof(struct file_mark), file_by_start);
+    file_list_sort(&file->steps, sizeof(*steps), file_by_start);
+    for (uint32_t i = 0; i < file->steps.count; i++)
+        if (kept == 0 || steps[i].start_ns + FILE_ROUNDING_NS >= steps[kept - 1].end_ns)
+            steps[kept++] = steps[i];
+    file->steps.count = kept;
 }
 
 int file_find_steps(struct file *file)
 {
     if (file->own) {
-        file_sort_own(file);
+        sort_own(file);
         return file->out_of_memory ? -ENOMEM : 0;
     }
-    if (file->marks.count > 0)
-        qsort(file->marks.items, file->marks.count, sizeof(struct file_mark), by_start);
-    if (!take_marked(file))
+    file_list_sort(&file->marks, sizeof(struct file_mark), by_start);
+    bool marked = take_marked(file);
+
+    if (!marked)
         infer(file);
-    else
-        drop_unfilled(file);
+    const struct file_step *steps = file->steps.items;
+    uint32_t count = file->steps.count;
+
+    /* torch.profiler opens a step when the one before ends, and is stopped in it: the last
+     * one may be a moment in which nothing ran. */
+    if (marked && count > 1 &&
+        !went_forward(file, steps[count - 1].start_ns, steps[count - 1].end_ns) &&
+        went_forward(file, steps[count - 2].start_ns, steps[count - 2].end_ns))
+        file->steps.count--;
     file_graph_settle(file);
     join_backwards(file);
     split_closures(file);
@@ -312,21 +283,14 @@ static void put(struct telling *telling, enum event_phase phase, int64_t from_ns
 static void put_closures(struct telling *telling, int64_t from_ns, int64_t to_ns)
 {
     const struct file_mark *closures = telling->file->closures.items;
-    uint32_t low = 0, high = telling->file->closures.count;
+    uint32_t at = file_list_from(&telling->file->closures, sizeof(*closures),
+                                 offsetof(struct file_mark, end_ns), from_ns + 1);
 
-    while (low < high) { /* the first that ends behind the begin */
-        uint32_t middle = low + (high - low) / 2;
-
-        if (closures[middle].end_ns > from_ns)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    if (low == telling->file->closures.count || closures[low].start_ns >= to_ns)
+    if (at == telling->file->closures.count || closures[at].start_ns >= to_ns)
         return;
     put(telling, EVENT_PHASE_OPTIMIZER,
-        from_ns > closures[low].start_ns ? from_ns : closures[low].start_ns,
-        to_ns < closures[low].end_ns ? to_ns : closures[low].end_ns);
+        from_ns > closures[at].start_ns ? from_ns : closures[at].start_ns,
+        to_ns < closures[at].end_ns ? to_ns : closures[at].end_ns);
     telling->waiting = telling->count;
 }
 
@@ -337,7 +301,7 @@ static void tell_between(struct telling *telling, int64_t to_ns)
 
     if (from_ns >= to_ns)
         return;
-    if (!telling->forward && file_graph_known(telling->file)) {
+    if (!telling->forward && telling->file->builds.count > 0) {
         int64_t begin_ns = file_graph_begin(telling->file, from_ns, to_ns);
 
         put_closures(telling, from_ns, begin_ns);
@@ -345,6 +309,13 @@ static void tell_between(struct telling *telling, int64_t to_ns)
     }
     telling->forward = telling->forward || from_ns < to_ns;
     put(telling, EVENT_PHASE_FORWARD, from_ns, to_ns);
+}
+
+static enum event_phase phase_of(uint8_t name)
+{
+    return name == FILE_NAME_DATA        ? EVENT_PHASE_DATA
+           : name == FILE_NAME_OPTIMIZER ? EVENT_PHASE_OPTIMIZER
+                                         : EVENT_PHASE_BACKWARD;
 }
 
 static void tell(struct telling *telling, const struct file_mark *mark)
@@ -362,13 +333,8 @@ static void tell(struct telling *telling, const struct file_mark *mark)
     /* A phase inside of another takes nothing from it. */
     if (telling->cursor_ns > from)
         from = telling->cursor_ns;
-    if (mark->kind == FILE_NAME_DATA)
-        put(telling, EVENT_PHASE_DATA, from, to);
-    else if (mark->kind == FILE_NAME_OPTIMIZER)
-        put(telling, EVENT_PHASE_OPTIMIZER, from, to);
-    else if (mark->kind == FILE_NAME_BACKWARD)
-        put(telling, EVENT_PHASE_BACKWARD, from, to);
     if (mark->kind != FILE_NAME_ZERO_GRAD) {
+        put(telling, phase_of(mark->kind), from, to);
         telling->waiting = telling->count;
         telling->forward = false;
     }

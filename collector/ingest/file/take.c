@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ingest/file/foreign.h"
 #include "ingest/file/parts.h"
 #include "ingest/trace/args.h"
 #include "wire/text.h"
@@ -11,119 +10,12 @@
 #define DEVICE_PRIVATE  20
 #define DURATION_MAX_NS (INT64_C(1000000) * 1000000000) /* eleven days */
 
-void *file_list_add(struct file *file, struct file_list *list, size_t size,
-                    enum file_remark full)
-{
-    if ((list->count + (uint64_t)1) * size > file->max_bytes / FILE_LIST_SHARE) {
-        file->result->remarks[full]++;
-        return NULL;
-    }
-    if (list->count == list->capacity) {
-        uint32_t capacity = list->capacity == 0 ? 1024 : list->capacity * 2;
-        void *items = realloc(list->items, capacity * size);
-
-        if (items == NULL) {
-            file->out_of_memory = true;
-            return NULL;
-        }
-        list->items = items;
-        list->capacity = capacity;
-    }
-    return (char *)list->items + list->count++ * size;
-}
-
-/* "AddmmBackward0", "torch::autograd::AccumulateGrad", the engine's own. */
-static bool is_backward(const char *text)
-{
-    const char *at = strstr(text, "Backward");
-
-    if (text_starts(text, "autograd::engine::") ||
-        text_starts(text, "torch::autograd::"))
-        return true;
-    if (at == NULL)
-        return false;
-    at += strlen("Backward");
-    return at[strspn(at, "0123456789")] == '\0';
-}
-
-static enum file_name classify(const char *text)
-{
-    if (text_starts(text, "ProfilerStep#"))
-        return FILE_NAME_STEP;
-    if (text_starts(text, "enumerate(DataLoader)"))
-        return FILE_NAME_DATA;
-    if (text_starts(text, "Optimizer.step#"))
-        return FILE_NAME_OPTIMIZER;
-    if (text_starts(text, "Optimizer.zero_grad#"))
-        return FILE_NAME_ZERO_GRAD;
-    if (texts_classify(text) == TEXT_ANNOTATION)
-        return FILE_NAME_ANNOTATION;
-    if (is_backward(text))
-        return FILE_NAME_BACKWARD;
-    if (strcmp(text, "[memory]") == 0)
-        return FILE_NAME_MEMORY;
-    if (strcmp(text, "ValidationStep") == 0)
-        return FILE_NAME_VALIDATION;
-    if (strcmp(text, "data") == 0 || strcmp(text, "forward") == 0 ||
-        strcmp(text, "backward") == 0 || strcmp(text, "optimizer") == 0)
-        return FILE_NAME_PHASE;
-    if (strstr(text, "::") != NULL)
-        return FILE_NAME_PLAIN;
-    if (strstr(text, "Synchronize") != NULL)
-        return FILE_NAME_SYNC;
-    if (strcmp(text, "hipMemcpyWithStream") == 0)
-        return FILE_NAME_COPY;
-    if (strstr(text, "StreamBeginCapture") != NULL)
-        return FILE_NAME_CAPTURES;
-    if (strstr(text, "StreamEndCapture") != NULL)
-        return FILE_NAME_CAPTURED;
-    return strstr(text, "Launch") != NULL || strstr(text, "Memcpy") != NULL ||
-                   strstr(text, "Memset") != NULL
-               ? FILE_NAME_LAUNCH
-               : FILE_NAME_PLAIN;
-}
-
-static bool grow_kinds(struct file *file, uint32_t name)
-{
-    uint32_t count = file->kind_count == 0 ? 1024 : file->kind_count;
-
-    while (count <= name)
-        count *= 2;
-    uint8_t *kinds = realloc(file->kinds, count);
-
-    if (kinds == NULL)
-        return false;
-    memset(kinds + file->kind_count, 0, count - file->kind_count);
-    file->kinds = kinds;
-    file->kind_count = count;
-    return true;
-}
-
-enum file_name file_name_kind(struct file *file, uint32_t name)
-{
-    if (UNLIKELY(name >= file->kind_count) && !grow_kinds(file, name))
-        return FILE_NAME_PLAIN;
-    if (UNLIKELY(file->kinds[name] == FILE_NAME_NEW)) {
-        uint32_t length;
-
-        file->kinds[name] =
-            (uint8_t)classify(trace_names_get(file->names, name, &length));
-    }
-    return file->kinds[name];
-}
-
 void file_skip(struct file *file, uint64_t offset, enum file_skip reason)
 {
     struct file_result *result = file->result;
 
     if (result->skipped[reason]++ == 0)
         result->first_offset[reason] = offset;
-}
-
-static void skip(struct file *file, const struct trace_event *event,
-                 enum file_skip reason)
-{
-    file_skip(file, event->offset, reason);
 }
 
 /* NULL when there are too many. */
@@ -156,60 +48,61 @@ static struct file_thread *find_thread(struct file *file, uint32_t pid, uint32_t
     return thread;
 }
 
-static void stretch_span(struct file *file, const struct trace_event *event,
-                         int64_t length_ns)
+/* The event counts among the tables' from its start on. */
+static void count_taken(struct file *file, const struct trace_event *event,
+                        int64_t length_ns)
 {
+    file->result->taken++;
     file_clusters_add(&file->clusters, event->time_ns, event->time_ns + length_ns,
                       event->offset);
 }
 
-/* A place in a track; NULL at the limit, or when out of memory (noted in the file). */
-static struct track_record *hold(struct file *file, struct track *track)
+/* A place in a track, which may be NULL; without one, at the limit, or when out of memory
+ * (noted in the file) the event is skipped. */
+static struct track_record *hold(struct file *file, struct track *track,
+                                 const struct trace_event *event)
 {
-    uint64_t before = track->bytes;
-    struct track_record *record;
+    struct track_record *record = NULL;
 
-    if (UNLIKELY(file->held_bytes >= file->max_bytes || track->count == UINT32_MAX))
-        return NULL;
-    record = track_add(track);
-    file->held_bytes += track->bytes - before;
-    file->out_of_memory |= record == NULL;
+    if (LIKELY(track != NULL && file->held_bytes < file->max_bytes &&
+               track->count < UINT32_MAX)) {
+        uint64_t before = track->bytes;
+
+        record = track_add(track);
+        file->held_bytes += track->bytes - before;
+        file->out_of_memory |= record == NULL;
+    }
+    if (UNLIKELY(record == NULL))
+        file_skip(file, event->offset, FILE_SKIP_LIMIT);
     return record;
-}
-
-static bool is_range(enum file_name name)
-{
-    return name == FILE_NAME_STEP || name == FILE_NAME_DATA ||
-           name == FILE_NAME_OPTIMIZER || name == FILE_NAME_ZERO_GRAD ||
-           name == FILE_NAME_ANNOTATION;
 }
 
 static void take_cpu(struct file *file, const struct trace_event *event, uint8_t kind)
 {
     struct file_thread *thread = find_thread(file, event->pid, event->tid);
-    struct track_record *kept = thread == NULL ? NULL : hold(file, &thread->taken);
+    struct track_record *kept =
+        hold(file, thread == NULL ? NULL : &thread->taken, event);
     enum file_name name = file_name_kind(file, event->name);
     int64_t length_ns =
         kind == EVENT_RUNTIME ? event->duration_ns : file_length_ns(file, name, event);
     uint8_t flags = 0;
 
-    if (kept == NULL) {
-        skip(file, event, FILE_SKIP_LIMIT);
+    if (kept == NULL)
         return;
-    }
-    uint64_t aux = (uint64_t)event->correlation;
-
-    if (kind != EVENT_RUNTIME)
-        aux =
-            FILE_AUX(file->details == NULL ? 0 : file_details_add(file->details, event),
-                     event->external_id);
+    uint64_t aux =
+        kind == EVENT_RUNTIME
+            ? (uint64_t)event->correlation
+            : FILE_AUX(file->details == NULL ? 0
+                                             : file_details_add(file->details, event),
+                       event->external_id);
 
     if (kind == EVENT_RUNTIME && name == FILE_NAME_SYNC)
         kind = EVENT_SYNC;
     else if (kind == EVENT_RUNTIME &&
              (name == FILE_NAME_LAUNCH || name == FILE_NAME_COPY))
         kind = EVENT_LAUNCH;
-    else if (kind == EVENT_CPU_OP && is_range(name)) /* as files of 2021 have them */
+    else if (kind == EVENT_CPU_OP && name >= FILE_NAME_STEP &&
+             name <= FILE_NAME_ANNOTATION) /* as files of 2021 have them */
         kind = EVENT_USER_RANGE;
     if (kind == EVENT_CPU_OP)
         flags = name == FILE_NAME_BACKWARD ? EVENT_OP_BACKWARD : 0;
@@ -231,8 +124,7 @@ static void take_cpu(struct file *file, const struct trace_event *event, uint8_t
                                         .value = (uint64_t)length_ns,
                                         .meta = EVENT_META(event->name, kind, flags, 0),
                                         .aux = aux}};
-    file->result->taken++;
-    stretch_span(file, event, length_ns);
+    count_taken(file, event, length_ns);
 }
 
 /* Only who asks for stacks needs them: they are no rows. */
@@ -240,81 +132,65 @@ static void take_frame(struct file *file, const struct trace_event *event)
 {
     struct file_thread *thread =
         file->details == NULL ? NULL : find_thread(file, event->pid, event->tid);
-    struct track_record *kept;
+    struct track_record *kept =
+        thread == NULL ? NULL : hold(file, &thread->taken, event);
 
-    if (thread == NULL)
-        return;
-    kept = hold(file, &thread->taken);
-    if (kept == NULL) {
-        skip(file, event, FILE_SKIP_LIMIT);
-        return;
-    }
-    *kept = (struct track_record){
-        .event = {.time = (uint64_t)event->time_ns,
-                  .value = (uint64_t)event->duration_ns,
-                  .meta = EVENT_META(event->name, FILE_EVENT_FRAME, 0, 0)}};
+    if (kept != NULL)
+        *kept = (struct track_record){
+            .event = {.time = (uint64_t)event->time_ns,
+                      .value = (uint64_t)event->duration_ns,
+                      .meta = EVENT_META(event->name, FILE_EVENT_FRAME, 0, 0)}};
+}
+
+static const char *category_of(const struct file *file, const struct trace_event *event)
+{
+    return trace_names_get(file->names, event->category_name, NULL);
 }
 
 /* torch's number of the kind of device that a category is named after; of CUDA and ROCm,
  * which torch calls CUDA too, and of what every kind has, 1. */
 static uint8_t device_type(const struct file *file, const struct trace_event *event)
 {
-    static const struct {
-        const char *begin;
-        uint8_t type;
-    } types[] = {
-        {"xpu", 12}, {"hpu", 15}, {"mtia", 19}, {"privateuse1", DEVICE_PRIVATE}};
-    uint32_t length;
-    const char *category = trace_names_get(file->names, event->category_name, &length);
+    static const struct file_word types[] = {
+        {FILE_STARTS, "xpu", 12},
+        {FILE_STARTS, "hpu", 15},
+        {FILE_STARTS, "mtia", 19},
+        {FILE_STARTS, "privateuse1", DEVICE_PRIVATE}};
+    uint32_t type = FILE_WORD_OF(types, category_of(file, event));
 
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        if (text_starts(category, types[i].begin))
-            return types[i].type;
-    if (event->category_name == 0 && file_is_private(file, event->pid))
-        return DEVICE_PRIVATE;
-    return FILE_DEVICE_CUDA;
-}
-
-/* Of a runtime that we do not know the device is none that we know either: torch calls what
- * it has no name for PrivateUse1. */
-static uint8_t runtime_type(const struct file *file, const struct trace_event *event)
-{
-    static const char *const of_cuda[] = {"cuda", "hip", "runtime", "Runtime"};
-    uint32_t length;
-    const char *category = trace_names_get(file->names, event->category_name, &length);
-    uint8_t type = device_type(file, event);
-
-    for (size_t i = 0; i < sizeof(of_cuda) / sizeof(of_cuda[0]); i++)
-        if (type != FILE_DEVICE_CUDA || text_starts(category, of_cuda[i]))
-            return type;
-    return DEVICE_PRIVATE;
+    if (type == 0 && event->category_name == 0 && file_is_private(file, event->pid))
+        type = DEVICE_PRIVATE;
+    return type != 0 ? (uint8_t)type : FILE_DEVICE_CUDA;
 }
 
 /* "musa_runtime", and whatever else is called so. */
 static bool is_call(const struct file *file, const struct trace_event *event)
 {
-    static const char *const ends[] = {"_runtime", "_driver"};
-    uint32_t length;
-    const char *category = trace_names_get(file->names, event->category_name, &length);
+    const char *category = category_of(file, event);
 
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-        if (length > strlen(ends[i]) &&
-            strcmp(category + length - strlen(ends[i]), ends[i]) == 0)
-            return true;
-    return false;
+    return (text_ends(category, "_runtime") && strlen(category) > strlen("_runtime")) ||
+           (text_ends(category, "_driver") && strlen(category) > strlen("_driver"));
 }
 
-/* Kernels and copies of XPUs have the categories of CUDA's: the calls tell. */
-static void note_runtime(struct file *file, const struct trace_event *event)
-{
-    file->runtime = event->category_name;
-    file->runtimes |= UINT32_C(1) << runtime_type(file, event);
-}
-
+/* Kernels and copies of XPUs have the categories of CUDA's: the calls tell. Of a runtime that
+ * we do not know the device is none that we know either: torch calls what it has no name for
+ * PrivateUse1. */
 static void take_call(struct file *file, const struct trace_event *event)
 {
-    if (UNLIKELY(event->category_name != file->runtime))
-        note_runtime(file, event);
+    static const struct file_word of_cuda[] = {{FILE_STARTS, "cuda", 1},
+                                               {FILE_STARTS, "hip", 1},
+                                               {FILE_STARTS, "runtime", 1},
+                                               {FILE_STARTS, "Runtime", 1}};
+
+    if (UNLIKELY(event->category_name != file->runtime)) {
+        uint8_t type = device_type(file, event);
+
+        if (type == FILE_DEVICE_CUDA &&
+            FILE_WORD_OF(of_cuda, category_of(file, event)) == 0)
+            type = DEVICE_PRIVATE;
+        file->runtime = event->category_name;
+        file->runtimes |= UINT32_C(1) << type;
+    }
     take_cpu(file, event, EVENT_RUNTIME);
 }
 
@@ -331,11 +207,11 @@ uint16_t file_device(const struct file *file, uint16_t device)
 /* CUDA's names say "Pinned" or "Pageable", ROCm's "Host" alone. */
 static uint8_t copy_flags(const char *name)
 {
-    uint8_t way = strstr(name, "HtoD") != NULL   ? EVENT_COPY_H2D
-                  : strstr(name, "DtoH") != NULL ? EVENT_COPY_D2H
-                  : strstr(name, "DtoD") != NULL ? EVENT_COPY_D2D
-                  : strstr(name, "PtoP") != NULL ? EVENT_COPY_P2P
-                                                 : 0;
+    static const struct file_word ways[] = {{FILE_HAS, "HtoD", EVENT_COPY_H2D},
+                                            {FILE_HAS, "DtoH", EVENT_COPY_D2H},
+                                            {FILE_HAS, "DtoD", EVENT_COPY_D2D},
+                                            {FILE_HAS, "PtoP", EVENT_COPY_P2P}};
+    uint8_t way = (uint8_t)FILE_WORD_OF(ways, name);
 
     if (strstr(name, "Pageable") != NULL)
         return way | EVENT_COPY_PAGEABLE;
@@ -358,24 +234,22 @@ uint8_t file_work_device(const struct file *file, const struct trace_event *even
 
 static void take_work(struct file *file, const struct trace_event *event, uint8_t kind)
 {
-    struct track_record *work = hold(file, &file->works);
-    uint32_t stream = (uint32_t)event->stream, length;
+    struct track_record *work = hold(file, &file->works, event);
+    uint32_t stream = (uint32_t)event->stream;
     uint16_t device =
         EVENT_DEVICE(device_type(file, event), file_work_device(file, event));
     int64_t number;
     uint8_t flags = 0;
 
-    if (work == NULL) {
-        skip(file, event, FILE_SKIP_LIMIT);
+    if (work == NULL)
         return;
-    }
     if (event->has & TRACE_HAS_STREAM_ADDRESS)
         stream = file_stream(file, event->address);
     else if (!(event->has & TRACE_HAS_STREAM))
         stream = trace_names_number(file->names, event->tid, &number) ? (uint32_t)number
                                                                       : event->tid;
     if (kind == EVENT_MEMCPY)
-        flags = copy_flags(trace_names_get(file->names, event->name, &length));
+        flags = copy_flags(trace_names_get(file->names, event->name, NULL));
     *work = (struct track_record){
         .event = {.time = (uint64_t)event->time_ns,
                   .value = (uint64_t)event->duration_ns,
@@ -384,22 +258,20 @@ static void take_work(struct file *file, const struct trace_event *event, uint8_
         .more = {[FILE_WORK_BYTES] =
                      event->has & TRACE_HAS_BYTES ? (uint64_t)event->bytes + 1 : 0,
                  [FILE_WORK_STREAM] = stream}};
-    file->result->taken++;
-    stretch_span(file, event, event->duration_ns);
+    count_taken(file, event, event->duration_ns);
 }
 
 static void take_allocation(struct file *file, const struct trace_event *event)
 {
     struct file_thread *thread = find_thread(file, event->pid, event->tid);
-    struct track_record *kept = thread == NULL ? NULL : hold(file, &thread->taken);
+    struct track_record *kept =
+        hold(file, thread == NULL ? NULL : &thread->taken, event);
     bool totals = event->has & TRACE_HAS_TOTAL_ALLOCATED;
     bool reserves = event->has & TRACE_HAS_TOTAL_RESERVED;
     int32_t id = event->device_id;
 
-    if (kept == NULL) {
-        skip(file, event, FILE_SKIP_LIMIT);
+    if (kept == NULL)
         return;
-    }
     uint8_t type = (uint8_t)event->device_type;
     /* The allocator of ROCm's torch calls HIP by its number what all else calls cuda. */
     uint16_t device = EVENT_DEVICE(type == DEVICE_HIP ? FILE_DEVICE_CUDA : type,
@@ -415,27 +287,14 @@ static void take_allocation(struct file *file, const struct trace_event *event)
                  [FILE_RESERVED] =
                      track_signed(reserves ? event->total_reserved_bytes : -1)}};
     file->has_totals |= totals;
-    file->result->taken++;
-    stretch_span(file, event, 0);
-}
-
-static void take_memory(struct file *file, const struct trace_event *event)
-{
-    if (file->held_bytes >= file->max_bytes || !file_take_sample(file, event)) {
-        take_allocation(file, event);
-        return;
-    }
-    file->result->taken++;
-    stretch_span(file, event, 0);
+    count_taken(file, event, 0);
 }
 
 /* "thread_name" and the like. */
 static void take_metadata(struct file *file, const struct trace_event *event)
 {
+    const char *what = trace_names_get(file->names, event->name, NULL);
     char text[256];
-    uint32_t length;
-
-    const char *what = trace_names_get(file->names, event->name, &length);
 
     if (strcmp(what, "process_name") == 0)
         file_note_process(file, event);
@@ -448,42 +307,23 @@ static void take_metadata(struct file *file, const struct trace_event *event)
         thread->name = trace_names_intern(file->names, text, strlen(text));
 }
 
-/* The exporter of torch.autograd.profiler knows no categories. */
-static bool is_legacy_op(const struct file *file, const struct trace_event *event)
-{
-    uint32_t length;
-
-    return strcmp(trace_names_get(file->names, event->pid, &length), "CPU functions") ==
-           0;
-}
-
-/* Without a category that we know: by what it is; false where it is nothing. */
-static bool take_plain(struct file *file, struct trace_event *event)
+/* Without a category that we know: by what it is. */
+static void take_plain(struct file *file, struct trace_event *event)
 {
     const struct file_thread *thread =
         file->role_count == 0 ? NULL : find_thread(file, event->pid, event->tid);
+    enum file_plain plain =
+        file_plain_kind(file, event, thread == NULL ? 0 : thread->name);
 
-    switch (file_plain_kind(file, event, thread == NULL ? 0 : thread->name)) {
-    case FILE_PLAIN_OP:
-        take_cpu(file, event, EVENT_CPU_OP);
-        return true;
-    case FILE_PLAIN_CALL:
-        take_cpu(file, event, EVENT_RUNTIME);
-        return true;
-    case FILE_PLAIN_WORK:
-        take_work(file, event, EVENT_KERNEL);
-        return true;
-    case FILE_PLAIN_COPY:
-        take_work(file, event, EVENT_MEMCPY);
-        return true;
-    case FILE_PLAIN_SET:
-        take_work(file, event, EVENT_MEMSET);
-        return true;
-    case FILE_PLAIN_PASSED_OVER:
-        return true;
-    default:
-        return false;
-    }
+    if (plain == FILE_PLAIN_NONE)
+        file_skip(file, event->offset, FILE_SKIP_CATEGORY);
+    else if (plain == FILE_PLAIN_OP || plain == FILE_PLAIN_CALL)
+        take_cpu(file, event, plain == FILE_PLAIN_OP ? EVENT_CPU_OP : EVENT_RUNTIME);
+    else if (plain != FILE_PLAIN_PASSED_OVER)
+        take_work(file, event,
+                  plain == FILE_PLAIN_WORK   ? EVENT_KERNEL
+                  : plain == FILE_PLAIN_COPY ? EVENT_MEMCPY
+                                             : EVENT_MEMSET);
 }
 
 static void take_range(struct file *file, struct trace_event *event)
@@ -491,45 +331,49 @@ static void take_range(struct file *file, struct trace_event *event)
     switch (event->category) {
     case TRACE_CPU_OP:
         take_cpu(file, event, EVENT_CPU_OP);
-        return;
+        break;
     case TRACE_RUNTIME:
     case TRACE_DRIVER:
         take_call(file, event);
-        return;
+        break;
     case TRACE_USER_ANNOTATION:
         if (file->held_bytes >= file->max_bytes || !file_take_own(file, event))
             take_cpu(file, event, EVENT_USER_RANGE);
-        return;
+        break;
     case TRACE_KERNEL:
         take_work(file, event, EVENT_KERNEL);
         file_take_kernel(file, event);
-        return;
+        break;
     case TRACE_MEMCPY:
         take_work(file, event, EVENT_MEMCPY);
-        return;
+        break;
     case TRACE_MEMSET:
         take_work(file, event, EVENT_MEMSET);
-        return;
+        break;
     case TRACE_PYTHON_FUNCTION:
         take_frame(file, event);
-        return;
+        break;
     case TRACE_NO_CATEGORY:
-        if (is_legacy_op(file, event))
+        /* The exporter of torch.autograd.profiler knows no categories. */
+        if (strcmp(trace_names_get(file->names, event->pid, NULL), "CPU functions") ==
+            0)
             take_cpu(file, event, EVENT_CPU_OP);
-        else if (!take_plain(file, event))
-            skip(file, event, FILE_SKIP_CATEGORY);
-        return;
+        else
+            take_plain(file, event);
+        break;
     case TRACE_OTHER:
         if (is_call(file, event)) {
             take_call(file, event);
-            return;
+            break;
         }
         file->stranger = file->stranger == 0 ? event->category_name : file->stranger;
-        if (!file->foreign || !take_plain(file, event))
-            skip(file, event, FILE_SKIP_CATEGORY);
-        return;
+        if (file->foreign)
+            take_plain(file, event);
+        else
+            file_skip(file, event->offset, FILE_SKIP_CATEGORY);
+        break;
     default: /* copies of ranges, spans: known, and no rows */
-        return;
+        break;
     }
 }
 
@@ -549,18 +393,22 @@ static void take(struct file *file, struct trace_event *event)
     }
     if (UNLIKELY(event->time_ns > FILE_TIME_MAX_NS ||
                  event->time_ns < -FILE_TIME_MAX_NS)) {
-        skip(file, event, FILE_SKIP_DURATION);
+        file_skip(file, event->offset, FILE_SKIP_DURATION);
     } else if (LIKELY(event->phase == 'X')) {
         if (UNLIKELY(event->duration_ns < 0 || event->duration_ns > DURATION_MAX_NS))
-            skip(file, event, FILE_SKIP_DURATION);
+            file_skip(file, event->offset, FILE_SKIP_DURATION);
         else if (UNLIKELY(event->has & TRACE_UNFINISHED))
-            skip(file, event, FILE_SKIP_UNFINISHED);
+            file_skip(file, event->offset, FILE_SKIP_UNFINISHED);
         else
             take_range(file, event);
     } else if (event->phase == 'i' || event->phase == 'I') {
         if (file_name_kind(file, event->name) == FILE_NAME_MEMORY &&
-            (event->has & TRACE_HAS_BYTES))
-            take_memory(file, event);
+            (event->has & TRACE_HAS_BYTES)) {
+            if (file->held_bytes < file->max_bytes && file_take_sample(file, event))
+                count_taken(file, event, 0);
+            else
+                take_allocation(file, event);
+        }
     } else if (event->phase == 'M') {
         take_metadata(file, event);
     }

@@ -13,7 +13,6 @@
 
 #include "command/files/analyze.h"
 #include "command/terminal.h"
-#include "ingest/file/ranks.h"
 #include "wire/clock.h"
 #include "wire/text.h"
 
