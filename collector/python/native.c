@@ -1,14 +1,15 @@
-/* trainglass._native: the library's table as Python functions, for the hot calls.
+/* trainglass._native: the calls that are made at every step, each a function of the
+ * library's table. _library.py makes the others.
  *
  * Limited API of Python 3.10: one file for every later version. The one rule: no
- * function raises for what is wrong with us; before load() all do nothing.
+ * function raises for what is wrong with us; before use() all do nothing.
  *
  *     annotate("name")  context manager and decorator
  *     step(samples)     mark(kind, id)   range_push(name)   range_pop()   metric(n, v)
  */
 #include "native.h"
 
-#include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -101,81 +102,13 @@ static PyObject *arguments_missing(void)
     return NULL;
 }
 
-/* ---- the session
- * --------------------------------------------------------------------- */
-
-static PyObject *load(PyObject *module, PyObject *path)
+/* use(address, functions): of the table; the functions are for who has no other way. */
+static PyObject *use(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
-    const struct trainglass_python *(*entry)(void);
-    void *library = dlopen(native_utf8(path), RTLD_NOW | RTLD_LOCAL);
-    void *symbol = library != NULL ? dlsym(library, "trainglass_python") : NULL;
-
     (void)module;
-    if (symbol == NULL) {
-        const char *why = dlerror();
-
-        PyErr_SetString(PyExc_OSError, why != NULL ? why : "no such library");
+    table = count > 0 ? PyLong_AsVoidPtr(arguments[0]) : NULL;
+    if (PyErr_Occurred())
         return NULL;
-    }
-    memcpy(&entry, &symbol, sizeof(symbol));
-    if (entry()->major != TRAINGLASS_PYTHON_MAJOR) {
-        PyErr_SetString(PyExc_OSError, "library and package have different versions");
-        return NULL;
-    }
-    table = entry();
-    Py_RETURN_TRUE;
-}
-
-static PyObject *start(PyObject *module, PyObject *role)
-{
-    (void)module;
-    return PyLong_FromLong(HAS(start) ? table->start((uint32_t)integer(role)) : -1);
-}
-
-static PyObject *is_open(PyObject *module, PyObject *none)
-{
-    (void)module, (void)none;
-    return PyBool_FromLong(HAS(is_open) && table->is_open());
-}
-
-static PyObject *text(const char *(*get)(void))
-{
-    const char *bytes = get != NULL ? get() : "";
-
-    return PyUnicode_DecodeFSDefault(bytes != NULL ? bytes : "");
-}
-
-static PyObject *reason(PyObject *module, PyObject *none)
-{
-    (void)module, (void)none;
-    return text(HAS(reason) ? table->reason : NULL);
-}
-
-static PyObject *session(PyObject *module, PyObject *none)
-{
-    (void)module, (void)none;
-    return text(HAS(session) ? table->session : NULL);
-}
-
-static PyObject *path(PyObject *module, PyObject *none)
-{
-    (void)module, (void)none;
-    return text(HAS(path) ? table->path : NULL);
-}
-
-static PyObject *role(PyObject *module, PyObject *value)
-{
-    (void)module;
-    if (HAS(role))
-        table->role((uint32_t)integer(value));
-    Py_RETURN_NONE;
-}
-
-static PyObject *end(PyObject *module, PyObject *code)
-{
-    (void)module;
-    if (HAS(end))
-        table->end((int)integer(code));
     Py_RETURN_NONE;
 }
 
@@ -192,6 +125,70 @@ static PyObject *set_wake(PyObject *module, PyObject *callable)
     Py_RETURN_NONE;
 }
 
+/* ---- step boundaries
+ * ------------------------------------------------------------------- */
+
+/* A deep window's calls of Python. A boundary lies in C, perhaps without the GIL. On the
+ * main thread the interpreter makes the call as soon as it runs again; on another one, whose
+ * pending calls nobody makes, the next mark of ours on that thread does. The one rule: only
+ * that thread calls. */
+static PyObject *listener;
+static const char *_Atomic due; /* the thread that has to call; NULL none */
+static _Thread_local char here; /* whose address is a thread's name */
+
+/* 0, or -1 with KeyboardInterrupt or the like: the listener keeps the rest. */
+static int call_listener(void)
+{
+    PyObject *result;
+
+    atomic_store_explicit(&due, NULL, memory_order_relaxed);
+    result = listener != NULL ? PyObject_CallFunctionObjArgs(listener, NULL) : NULL;
+    if (result == NULL)
+        return listener != NULL ? -1 : 0;
+    Py_DECREF(result);
+    return 0;
+}
+
+static int pending(void *none)
+{
+    (void)none;
+    return atomic_load_explicit(&due, memory_order_relaxed) == &here ? call_listener()
+                                                                     : 0;
+}
+
+/* On the training thread, inside a boundary. Relaxed: only this thread asks whether it
+ * is the one. */
+static int schedule(int (*call)(void *), void *argument)
+{
+    int error = Py_AddPendingCall(call, argument);
+
+    if (error == 0)
+        atomic_store_explicit(&due, &here, memory_order_relaxed);
+    return error;
+}
+
+static void call_if_due(void)
+{
+    if (atomic_load_explicit(&due, memory_order_relaxed) != &here || PyErr_Occurred())
+        return;
+    if (call_listener() != 0) { /* raised again where Python looks for signals */
+        PyErr_Clear();
+        PyErr_SetInterrupt();
+    }
+}
+
+static PyObject *window_listen(PyObject *module, PyObject *function)
+{
+    (void)module;
+    if (!HAS(window_state))
+        Py_RETURN_FALSE;
+    Py_INCREF(function);
+    Py_XDECREF(listener);
+    listener = function;
+    table->window_listen(schedule, pending);
+    Py_RETURN_TRUE;
+}
+
 /* ---- marks and ranges
  * ------------------------------------------------------------------ */
 
@@ -205,7 +202,7 @@ static PyObject *mark(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     native_wake_for(kind);
     if (HAS(mark))
         table->mark((uint32_t)kind, count > 1 ? (uint32_t)integer(arguments[1]) : 0);
-    native_boundary();
+    call_if_due();
     Py_RETURN_NONE;
 }
 
@@ -220,7 +217,7 @@ void native_mark(uint32_t kind, uint32_t id)
     }
     if (HAS(mark))
         table->mark(kind, id);
-    native_boundary();
+    call_if_due();
 }
 
 static PyObject *step(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
@@ -242,7 +239,7 @@ static PyObject *step(PyObject *module, PyObject *const *arguments, Py_ssize_t c
         table->samples((uint64_t)samples);
     if (HAS(mark))
         table->mark(STEPS_STEP, 0);
-    native_boundary();
+    call_if_due();
     Py_RETURN_NONE;
 }
 
@@ -276,62 +273,6 @@ static PyObject *metric(PyObject *module, PyObject *const *arguments, Py_ssize_t
     Py_RETURN_NONE;
 }
 
-static PyObject *ask(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
-{
-    (void)module;
-    if (count < 3)
-        return arguments_missing();
-    if (HAS(ask))
-        table->ask((int32_t)integer(arguments[0]), (int32_t)integer(arguments[1]),
-                   (uint32_t)integer(arguments[2]));
-    Py_RETURN_NONE;
-}
-
-static PyObject *rank(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
-{
-    (void)module;
-    if (count < 3)
-        return arguments_missing();
-    if (HAS(rank))
-        table->rank((int32_t)integer(arguments[0]), (int32_t)integer(arguments[1]),
-                    (int32_t)integer(arguments[2]));
-    Py_RETURN_NONE;
-}
-
-static PyObject *parent(PyObject *module, PyObject *pid)
-{
-    (void)module;
-    if (HAS(parent))
-        table->parent((uint32_t)integer(pid));
-    Py_RETURN_NONE;
-}
-
-/* May wait: see cupti_yield(). Others need not. */
-static PyObject *gpu_yield(PyObject *module, PyObject *begins)
-{
-    int begin = (int)integer(begins);
-
-    (void)module;
-    if (!HAS(gpu_yield))
-        Py_RETURN_NONE;
-    Py_BEGIN_ALLOW_THREADS;
-    table->gpu_yield(begin);
-    Py_END_ALLOW_THREADS;
-    Py_RETURN_NONE;
-}
-
-static PyObject *happened(PyObject *module, PyObject *const *arguments,
-                          Py_ssize_t count)
-{
-    (void)module;
-    if (count < 3)
-        return arguments_missing();
-    if (HAS(happened))
-        table->happened((uint32_t)integer(arguments[0]), native_utf8(arguments[1]),
-                        (uint64_t)integer(arguments[2]));
-    Py_RETURN_NONE;
-}
-
 /* An entry of gc.callbacks: ("start" or "stop", {"generation": n, ...}). */
 static PyObject *collecting(PyObject *module, PyObject *const *arguments,
                             Py_ssize_t count)
@@ -351,60 +292,6 @@ static PyObject *collecting(PyObject *module, PyObject *const *arguments,
     Py_RETURN_NONE;
 }
 
-/* ---- facts
- * --------------------------------------------------------------------------- */
-
-static PyObject *fact(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
-{
-    (void)module;
-    if (count < 2)
-        return arguments_missing();
-    const char *key = native_utf8(arguments[0]);
-    PyObject *value = arguments[1];
-    long number;
-    double fraction;
-
-    if (PyBool_Check(value) && HAS(fact_bool))
-        table->fact_bool(key, value == Py_True);
-    else if (PyLong_Check(value) && HAS(fact_number) && whole(value, &number))
-        table->fact_number(key, number);
-    else if (PyFloat_Check(value) && HAS(fact_real) && real(value, &fraction))
-        table->fact_real(key, fraction);
-    else if (PyUnicode_Check(value) && HAS(fact_text))
-        table->fact_text(key, native_utf8(value));
-    Py_RETURN_NONE;
-}
-
-static PyObject *capability(PyObject *module, PyObject *const *arguments,
-                            Py_ssize_t count)
-{
-    (void)module;
-    if (count < 4)
-        return arguments_missing();
-    if (HAS(capability))
-        table->capability((uint32_t)integer(arguments[0]),
-                          (uint32_t)integer(arguments[1]),
-                          arguments[2] != Py_None ? native_utf8(arguments[2]) : NULL,
-                          arguments[3] != Py_None ? native_utf8(arguments[3]) : NULL);
-    Py_RETURN_NONE;
-}
-
-/* ---- torch
- * --------------------------------------------------------------------------- */
-
-static PyObject *torch_begin(PyObject *module, PyObject *scopes)
-{
-    (void)module;
-    return PyLong_FromLong(
-        HAS(torch_begin) ? table->torch_begin((uint32_t)integer(scopes)) : -1);
-}
-
-static PyObject *torch_end(PyObject *module, PyObject *none)
-{
-    (void)module, (void)none;
-    return PyLong_FromLong(HAS(torch_end) ? table->torch_end() : -1);
-}
-
 static PyObject *waited(PyObject *module, PyObject *ns)
 {
     (void)module;
@@ -414,14 +301,9 @@ static PyObject *waited(PyObject *module, PyObject *ns)
 }
 
 static PyMethodDef methods[] = {
-    {"load", load, METH_O, "Loads libtrainglass.so from a path; raises OSError."},
-    {"start", start, METH_O, NULL},
-    {"is_open", is_open, METH_NOARGS, NULL},
-    {"reason", reason, METH_NOARGS, NULL},
-    {"session", session, METH_NOARGS, NULL},
-    {"path", path, METH_NOARGS, NULL},
-    {"role", role, METH_O, NULL},
-    {"end", end, METH_O, NULL},
+    NATIVE_FAST("use", use, NULL),
+    {"window_listen", window_listen, METH_O,
+     "window_listen(function): called on the training thread, after a boundary."},
     {"set_wake", set_wake, METH_O, NULL},
     NATIVE_FAST("mark", mark, NULL),
     {"step", (PyCFunction)(void (*)(void))step, METH_FASTCALL | METH_KEYWORDS,
@@ -432,16 +314,7 @@ static PyMethodDef methods[] = {
     NATIVE_FAST(
         "metric", metric,
         "metric(name, value, /)\n--\n\nA number of the running step, shown beside it."),
-    NATIVE_FAST("ask", ask, NULL),
-    NATIVE_FAST("rank", rank, NULL),
-    {"parent", parent, METH_O, NULL},
-    {"gpu_yield", gpu_yield, METH_O, NULL},
-    NATIVE_FAST("happened", happened, NULL),
     NATIVE_FAST("collecting", collecting, NULL),
-    NATIVE_FAST("fact", fact, NULL),
-    NATIVE_FAST("capability", capability, NULL),
-    {"torch_begin", torch_begin, METH_O, NULL},
-    {"torch_end", torch_end, METH_NOARGS, NULL},
     {"waited", waited, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -449,7 +322,6 @@ static PyMethodDef methods[] = {
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "trainglass._native",
-    .m_doc = "The library's table as Python functions.",
     .m_size = -1,
     .m_methods = methods,
 };
@@ -459,8 +331,7 @@ PyMODINIT_FUNC PyInit__native(void)
 {
     PyObject *module = PyModule_Create(&definition);
 
-    if (module != NULL && wraps_add(module) == 0 && boundary_add(module) == 0 &&
-        annotate_add(module) == 0)
+    if (module != NULL && wraps_add(module) == 0 && annotate_add(module) == 0)
         return module;
     Py_XDECREF(module);
     return NULL;

@@ -11,7 +11,7 @@
 
 struct trainglass_python;
 
-/* The library's table; NULL before load(). */
+/* The library's table; NULL before use(). */
 const struct trainglass_python *native_table(void);
 /* A newer library has more than we know, an older one less. */
 #define NATIVE_HAS(table, member)                                                      \
@@ -40,10 +40,5 @@ int wraps_add(PyObject *module);
 
 /* annotate.c: the same for the type `annotate` and what makes a decorator of it. */
 int annotate_add(PyObject *module);
-
-/* boundary.c: the same for `window_listen` and its like. */
-int boundary_add(PyObject *module);
-/* After a mark: makes the call that its boundary asked for. */
-void native_boundary(void);
 
 #endif

@@ -81,7 +81,7 @@ class Steps(harness.TorchTest):
             with self.subTest(level):
                 self.numbers("plain", 50, level=level)
 
-    def test_without_the_extension_ctypes_sees_the_same(self):
+    def test_without_the_extension_the_same_is_seen(self):
         hidden = self.directory / "sitecustomize.py"
         hidden.write_text("import sys\nsys.modules['trainglass._native'] = None\n")
         path = os.pathsep.join([str(harness.SITE), str(self.directory)])

@@ -17,7 +17,7 @@ EVERYTHING = """
     import asyncio, trainglass
     from trainglass import _library
 
-    print(_library.calls.__class__.__name__)
+    print(type(_library.calls.mark).__name__)
     ATTACH
 
     class Whole:
@@ -143,13 +143,13 @@ class Package(harness.TorchTest):
                          "built without Python's headers")
     def test_what_a_script_says_is_recorded(self):
         run = self.python(script("assert trainglass.attach()"))
-        self.assertIn("module", run.stdout.split())
+        self.assertIn("builtin_function_or_method", run.stdout.split())
         self.check(run)
 
-    def test_ctypes_records_the_same(self):
+    def test_without_the_extension_the_same_is_recorded(self):
         blocked = "import sys; sys.modules['trainglass._native'] = None\n"
         run = self.python(blocked + script("assert trainglass.attach()"))
-        self.assertIn("Calls", run.stdout.split())
+        self.assertIn("method", run.stdout.split())
         self.check(run)
 
     def test_a_number_that_is_none_raises_nothing(self):
@@ -158,8 +158,8 @@ class Package(harness.TorchTest):
             "class Odd:\n"
             "    def __float__(self): raise RuntimeError('a tensor of two numbers')\n"
             "    __index__ = __float__\n"
-            "from trainglass._ctypes_calls import Calls\n"
-            "for one in (trainglass, Calls()):\n"
+            "from trainglass._fallback import Hot\n"
+            "for one in (trainglass, Hot()):\n"
             "    for value in (10**400, Odd(), None, 'x', float('nan')):\n"
             "        one.metric('loss', value)\n"
             "        one.step(value)\n"
@@ -188,7 +188,7 @@ class Package(harness.TorchTest):
 
     def test_a_library_of_another_version_is_said_once_and_every_call_does_nothing(self):
         attach = "assert not trainglass.attach() and not trainglass.attach()"
-        for name, path in (("ctypes", FAKES / "library" / "libtrainglass.so"),
+        for name, path in (("fallback", FAKES / "library" / "libtrainglass.so"),
                            ("extension", self.beside_the_extension("library"))):
             with self.subTest(name=name):
                 run = self.python(script(attach), TRAINGLASS_LIBRARY=str(path))
@@ -199,7 +199,7 @@ class Package(harness.TorchTest):
 
     def test_of_an_older_library_what_it_lacks_does_nothing(self):
         for name, path in (
-                ("ctypes", FAKES / "library_old" / "libtrainglass.so"),
+                ("fallback", FAKES / "library_old" / "libtrainglass.so"),
                 ("extension", self.beside_the_extension("library_old"))):
             with self.subTest(name=name):
                 run = self.python(script("trainglass.attach()"), TRAINGLASS_LIBRARY=str(path))

@@ -106,8 +106,9 @@ def _skip(function: Callable[..., Any]) -> Callable[..., Any]:
     """torch.compile runs this frame as it is."""
     frames = sys.modules.get("torch._C._dynamo.eval_frame")
     skip_code = getattr(frames, "skip_code", None)
-    if skip_code is not None:
-        skip_code(function.__code__)
+    code = getattr(function, "__code__", None)  # none of the extension's
+    if skip_code is not None and code is not None:
+        skip_code(code)
     return function
 
 
@@ -156,20 +157,7 @@ def _at_step(number: int) -> None:
 
 def _around(original: Callable[..., Any], begin: int, end: int) -> Callable[..., Any]:
     """`original` between two marks; without a frame of Python where that can be."""
-    native = getattr(_library.calls, "around", None)
-    if native is not None:
-        return functools.wraps(original)(native(original, begin, end))
-    mark = _library.calls.mark
-
-    @functools.wraps(original)
-    def wrapper(*arguments: Any, **words: Any) -> Any:
-        mark(begin)
-        try:
-            return original(*arguments, **words)
-        finally:
-            mark(end)
-
-    return _skip(wrapper)
+    return _skip(functools.wraps(original)(_library.calls.around(original, begin, end)))
 
 
 def _wrap_backward(autograd: Any) -> None:
@@ -308,7 +296,7 @@ def _time_waits(number: int, iterator: Any) -> None:
 
 
 def _iterator_begins(loader: Any) -> int:
-    _updates_over()
+    _library.calls.updates_over()  # a step() that raised has no end of its own
     number: int = _quietly(_number_of)(loader) or 0
     _describe(loader, number)
     _building.loading = _loadings.get(number)
@@ -414,22 +402,8 @@ def _number_optimizer(optimizer: Any) -> int:
 
 def _updates_slowly(due: int) -> None:
     """From update `due` on, Python looks again; in between the extension's update() is
-    enough, where there is one."""
-    native = getattr(_library.calls, "update_slowly", None)
-    if native is not None:
-        native(_updated_packed, due)
-
-
-_stepping: list[int] = []  # optimizers whose step() has begun, where there is no extension
-
-
-def _updates_over() -> None:
-    """A step() that raised has no end of its own."""
-    native = getattr(_library.calls, "updates_over", None)
-    if native is not None:
-        native()
-    while _stepping:
-        _library.calls.mark(c.OPTIMIZER_END, _stepping.pop())
+    enough."""
+    _library.calls.update_slowly(_updated_packed, due)
 
 
 def _updated(optimizer: Any, updates: int) -> int:
@@ -484,7 +458,7 @@ def _hook_updates(torch: Any, begins: Any, ended: Any) -> Callable[[], None]:
 
 
 def _wrap_optimizer(torch: Any) -> None:
-    mark = _library.calls.mark
+    calls = _library.calls
     optimizers: Any = sys.modules["torch.optim.optimizer"]
     cls: Any = optimizers.Optimizer
     original = cls.__init__
@@ -492,26 +466,12 @@ def _wrap_optimizer(torch: Any) -> None:
     @functools.wraps(original)
     def __init__(self: Any, *arguments: Any, **words: Any) -> None:
         original(self, *arguments, **words)
-        _updates_over()
-        mark(c.OPTIMIZER_BUILT)
-
-    def begins(optimizer: Any, arguments: Any, words: Any) -> None:
-        number = _updated(optimizer, _State.steps + 1)
-        if _stepping.count(number) >= _nested_steps(optimizer):  # it raised the last time
-            _updates_over()
-        _stepping.append(number)
-        mark(c.OPTIMIZER_BEGIN, number)
-
-    def ended(optimizer: Any, arguments: Any, words: Any) -> None:
-        if _stepping:
-            mark(c.OPTIMIZER_END, _stepping.pop())
+        calls.updates_over()
+        calls.mark(c.OPTIMIZER_BUILT)
 
     cls.__init__ = _skip(__init__)
     cls.zero_grad = _around(cls.zero_grad, c.ZERO_GRAD_BEGIN, c.ZERO_GRAD_END)
-    calls = _library.calls
-    careful = _hook_updates(
-        torch, getattr(calls, "update", begins), getattr(calls, "updated", ended)
-    )
+    careful = _hook_updates(torch, calls.update, calls.updated)
     _updates_slowly(0)
     _compiled.wrap(torch, lambda optimizer: _updated(optimizer, _State.steps + 1), careful, _skip)
 
