@@ -17,6 +17,7 @@ import functools
 
 from trainglass import _constants as c
 from trainglass import _library
+from trainglass._job import skip
 
 # Of the typing module nothing is imported where this runs.
 TYPE_CHECKING = False
@@ -83,7 +84,7 @@ def _around(
     return wrapper
 
 
-def _wrap_names(owner: Any, skip: Callable[..., Any]) -> None:
+def _wrap_names(owner: Any) -> None:
     """The names of torch.autograd.profiler, or those that Lightning calls."""
     for name, before, after, text in (
         ("_prepare_profiler", _begins, None, None),
@@ -95,7 +96,7 @@ def _wrap_names(owner: Any, skip: Callable[..., Any]) -> None:
             setattr(owner, name, skip(_around(original, before, after, text)))
 
 
-def _wrap_second_backend(profile: Any, skip: Callable[..., Any]) -> None:
+def _wrap_second_backend(profile: Any) -> None:
     original = profile.__init__
 
     @functools.wraps(original)
@@ -130,13 +131,12 @@ def _wrap_steps(profile: Any) -> None:
         setattr(profile, name, functools.wraps(original)(method))
 
 
-def wrap(torch: Any, skip: Callable[..., Any]) -> None:
-    """`skip` keeps a wrapper out of torch.compile."""
-    _wrap_names(torch.autograd.profiler, skip)
-    _wrap_names(torch.autograd, skip)
+def wrap(torch: Any) -> None:
+    _wrap_names(torch.autograd.profiler)
+    _wrap_names(torch.autograd)
     profile = getattr(getattr(torch.profiler, "profiler", None), "_KinetoProfile", None)
     if profile is not None:
-        _wrap_second_backend(profile, skip)
+        _wrap_second_backend(profile)
     stepping = getattr(torch.profiler, "profile", None)
     if stepping is not None:
         _wrap_steps(stepping)
