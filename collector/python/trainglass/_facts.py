@@ -14,14 +14,10 @@ import os
 import shlex
 import sys
 import types
+from collections.abc import Callable
+from typing import Any
 
 from trainglass import _framework, _library, _roles, _samplers
-
-# Of the typing module nothing is imported where this runs.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 
 def say(key: str, value: Any) -> None:

@@ -8,11 +8,7 @@ Accelerate are on the stack, and the user writes the settings of the outer one.
 from __future__ import annotations
 
 import sys
-
-# Of the typing module nothing is imported where this runs.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import FrameType
+from types import FrameType
 
 # Modules that run a loop or a part of it, or whose names begin so with a dot behind. The rows
 # of collector/findings/settings.c have the same names.

@@ -8,14 +8,10 @@ from __future__ import annotations
 import functools
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from trainglass import _facts, _library
-
-# Of the typing module nothing is imported where this runs.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 
 class State:

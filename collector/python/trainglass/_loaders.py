@@ -23,16 +23,12 @@ import threading
 import time
 import weakref
 from collections import UserDict
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from trainglass import _constants as c
 from trainglass import _facts, _library, _updates
 from trainglass._job import Loading, State, around, at_step, loadings, quietly, skip
-
-# Of the typing module nothing is imported where this runs.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
 
 _MOST_LOADINGS = 16  # a new loader each epoch, beside those that stay
 _MAP_STYLE = 0  # of _DatasetKind: the length of an iterable data set is a guess

@@ -14,17 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from trainglass import _constants as c
 from trainglass import _library
 from trainglass._job import skip
-
-# Of the typing module nothing is imported where this runs.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
 
 _FOR_GOOD = 2  # TRAINGLASS_YIELD_FOR_GOOD
 

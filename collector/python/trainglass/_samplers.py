@@ -7,11 +7,8 @@ BatchSamplerShard and SkipBatchSampler, Lightning's replacements): they are foll
 
 from __future__ import annotations
 
-# Of the typing module nothing is imported where this runs.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+from collections.abc import Iterator
+from typing import Any
 
 _DEEPEST = 8  # samplers around each other; nobody has more than four
 _INNER = ("batch_sampler", "sampler", "_batch_sampler", "_sampler")

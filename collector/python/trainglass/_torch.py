@@ -17,17 +17,12 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+from collections.abc import Callable
+from typing import Any
 
 from trainglass import _constants as c
 from trainglass import _deep, _facts, _library, _loaders, _profilers, _updates
 from trainglass._job import State, around, quietly, skip
-
-# Of the typing module nothing is imported where this runs.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
 
 # ---- backward ------------------------------------------------------------------------
 

@@ -14,16 +14,12 @@ import sys
 import threading
 import types
 import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from trainglass import _constants as c
 from trainglass import _facts, _library
 from trainglass._job import State, around, at_step, quietly, skip
-
-# Of the typing module nothing is imported where this runs.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
 
 _UPDATES = {  # module: class, method
     "fastai.optimizer": ("Optimizer", "step"),
