@@ -39,7 +39,7 @@ def _begin(role: int) -> bool:
     _library.calls.parent(_roles.parent() if role == WORKER else 0)
     if _library.calls.start(role) < 0:
         return False
-    if role == WORKER or _is_child():
+    if role == WORKER or _roles.parent() > 0:  # of multiprocessing
         _end_with_child()
     if not _State.registered:
         _State.registered = True
@@ -57,12 +57,6 @@ def _end() -> None:
     if _State.pid == os.getpid():
         _deep.finish()
         _library.calls.end(-1)
-
-
-def _is_child() -> bool:
-    """Did multiprocessing start this process?"""
-    process = sys.modules.get("multiprocessing.process")
-    return process is not None and process.parent_process() is not None
 
 
 def _end_with_child() -> None:

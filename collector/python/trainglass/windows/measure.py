@@ -7,7 +7,7 @@ never reset.
 from __future__ import annotations
 
 import functools
-import math
+import statistics
 import time
 from typing import Any, Callable, Optional, TypeVar
 
@@ -18,17 +18,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _spread(times_ms: list[float]) -> dict[str, float]:
-    ordered = sorted(times_ms)
-    count = len(ordered)
-    mean = math.fsum(ordered) / count
-    variance = math.fsum((t - mean) ** 2 for t in ordered) / count
-    median = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
     return {
-        "mean": mean,
-        "std": math.sqrt(variance),
-        "median": median,
-        "min": ordered[0],
-        "max": ordered[-1],
+        "mean": statistics.fmean(times_ms),
+        "std": statistics.pstdev(times_ms),
+        "median": statistics.median(times_ms),
+        "min": min(times_ms),
+        "max": max(times_ms),
     }
 
 
