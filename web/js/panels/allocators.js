@@ -5,7 +5,7 @@ import { first_at } from "../model/bins.js";
 import { calls, count, duration_text, gpu_title, known, memory, percent, plural } from "../model/format.js";
 import { range_of, session_of, shown_series, window_of } from "../model/store.js";
 import { full_row } from "../timeline/lanes.js";
-import { $, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
+import { $, el, keyed, set_attribute, set_hidden, set_line, set_terms, set_text } from "../ui/dom.js";
 
 export function allocators_row() {
   return el("div", { id: "allocators", hidden: true });
@@ -103,16 +103,12 @@ function create() {
 
 function update(node, device, row, about) {
   const [summary, scope, list, unknown, title, largest] = node.children;
-  const figures = allocator_figures(device, row, about), sentences = unknown_sentences(figures);
+  const figures = allocator_figures(device, row, about);
   set_text(summary.firstElementChild, allocator_name(device));
   set_text(summary.lastElementChild, allocator_line(device, row, about));
   set_text(scope, `Of ${about.words}; what is held, as of the end`);
-  keyed(list, figures.filter(([, text]) => text), ([name]) => name, () => el("div", {}, el("dt"), el("dd")), (figure, [name, text]) => {
-    set_text(figure.firstElementChild, name);
-    set_text(figure.lastElementChild, text);
-  });
-  set_hidden(unknown, sentences === "");
-  set_text(unknown, sentences);
+  set_terms(list, figures.filter(([, text]) => text));
+  set_line(unknown, unknown_sentences(figures));
   set_hidden(title, !(device.largest?.length > 0));
   keyed(largest, device.largest ?? [], ({ op }) => op, () => el("li", {}, el("code"), el("span")), (item, { op, bytes }) => {
     set_text(item.firstElementChild, op ?? "–");

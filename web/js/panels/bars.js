@@ -4,7 +4,7 @@ import { MISSING, count, gpu_title, known, number, percent } from "../model/form
 import { IDLE } from "../model/series.js";
 import { gpu_uses, main_gpu, session_of, shown_series, window_parameter } from "../model/store.js";
 import { IDLE_LABELS, IDLE_TOKENS } from "../timeline/lanes.js";
-import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
+import { $, el, keyed, set_hidden, set_line, set_text } from "../ui/dom.js";
 import { address, questions } from "../net/api.js";
 import { panel_menu } from "../ui/menu.js";
 import { communication_sentence, known_sentence, run_scope, run_sentences } from "./meters.js";
@@ -56,8 +56,7 @@ export function render_idle(state) {
   bar_table(document.querySelector("#idle .body"), rows);
   const run = run_sentences(device?.run).join("; ");
   const told = [known_sentence(device, state.hardware?.steps), run && `${run_scope(device.run, session_of(state)?.from_file)}: ${run}.`, communication_sentence(device)].filter(Boolean).join(" ");
-  set_hidden($("idle-foot"), told === "");
-  set_text($("idle-foot"), told);
+  set_line($("idle-foot"), told);
 }
 
 const CAUSE_TOKEN = { data: "data", "data loading": "data", sync: "sync", communication: "communication" };

@@ -5,7 +5,7 @@ import { MISSING, called, known, memory, number, percent, plural, shorten } from
 import { finding_rows, first_sides, run_before, stretches, verdict_of } from "../model/sides.js";
 import { is_over, session_of } from "../model/store.js";
 import { address, get_json } from "../net/api.js";
-import { $, el, set_attribute, set_hidden, set_text, with_code } from "../ui/dom.js";
+import { $, close_button, el, make_dialog, set_attribute, set_hidden, set_text, with_code } from "../ui/dom.js";
 import { IDLE_LABELS } from "../timeline/lanes.js";
 import { session_name } from "./bar.js";
 
@@ -160,7 +160,7 @@ function show_side(side, wanted) {
 
 function build() {
   sides = [make_side("Base", "Stretch of the base"), make_side("Compared with it", "Stretch of the other")];
-  dialog = el("dialog", { id: "compare", class: "wide", "aria-labelledby": "compare-title" },
+  dialog = make_dialog({ id: "compare", class: "wide", "aria-labelledby": "compare-title" },
     el("h2", { id: "compare-title" }, "Compare"),
     el("div", { class: "actions" }, el("span", { class: "side" }, sides[0].session, sides[0].stretch), el("span", { class: "dim" }, "to"), el("span", { class: "side" }, sides[1].session, sides[1].stretch),
       el("button", { type: "button", class: "plain", onclick: swap }, "Swap")),
@@ -168,9 +168,7 @@ function build() {
     el("div", { class: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, ...["ms per step", "Base", "This", "Difference", "%"].map((name) => el("th", { scope: "col" }, name)))), el("tbody"))),
     el("p", { class: "dim", id: "compare-foot" }),
-    el("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => dialog.close() }, "×"));
-  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
-  document.body.append(dialog);
+    close_button());
 }
 
 function swap() {

@@ -6,7 +6,7 @@ import { bytes, count, decimals, known, number, plural } from "../model/format.j
 import { loss_text } from "../model/losses.js";
 import { file_of, session_of } from "../model/store.js";
 import { address, questions } from "../net/api.js";
-import { $, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
+import { $, el, keyed, set_attribute, set_hidden, set_line, set_text } from "../ui/dom.js";
 import { panel_menu } from "../ui/menu.js";
 import { radio_keys, show_radio } from "../ui/radios.js";
 import { is_measured } from "./bar.js";
@@ -175,9 +175,7 @@ export function render_cost_panel(state) {
     mode.className = { on: "on", held: "warn", taken: "warn" }[shown] ?? "off";
     set_text(note, source_note(row));
   });
-  const lost = loss_text(session, file);
-  set_hidden($("cost-lost"), lost === "");
-  set_text($("cost-lost"), lost);
+  set_line($("cost-lost"), loss_text(session, file));
   render_requests(state, session, why);
   render_windows(state);
 }

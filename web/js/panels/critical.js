@@ -3,7 +3,7 @@
 import { KINDS, kind_rows, launched_sentence, piece_text, pieces_of, what_if_sentences } from "../model/critical.js";
 import { count, number, plural, time_unit } from "../model/format.js";
 import { address, questions } from "../net/api.js";
-import { $, el, modified, set_attribute, set_hidden, set_text } from "../ui/dom.js";
+import { $, el, modified, set_attribute, set_hidden, set_line, set_text } from "../ui/dom.js";
 import { panel_menu } from "../ui/menu.js";
 import { bar_table } from "./bars.js";
 
@@ -64,9 +64,7 @@ export function render_critical(state) {
   set_hidden($("critical-empty"), !empty);
   set_text($("critical-empty"), told.reason ? `${told.reason[0].toUpperCase()}${told.reason.slice(1)}.`.replace(/\.\.$/, ".") : "No step was recorded in full yet.");
   set_text($("critical-note"), empty ? "" : `step ${count(told.step.number)}, the median of ${plural(told.replayed_steps, "step")} recorded in full`);
-  const sentences = empty ? [] : [...what_if_sentences(told, said), launched_sentence(told)].filter(Boolean);
-  set_hidden($("critical-foot"), sentences.length === 0);
-  set_text($("critical-foot"), sentences.join(" "));
+  set_line($("critical-foot"), empty ? "" : [...what_if_sentences(told, said), launched_sentence(told)].filter(Boolean).join(" "));
   if (empty) return;
   draw_strip();
   bar_table($("critical-kinds"), kind_rows(told));

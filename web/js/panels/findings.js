@@ -4,7 +4,7 @@
 import { no_findings } from "../model/condition.js";
 import { count, decimals, figure, known, number, percent, share_of, time_unit } from "../model/format.js";
 import { address, questions } from "../net/api.js";
-import { $, announce, el, keyed, set_hidden, set_text, with_code } from "../ui/dom.js";
+import { $, announce, el, keyed, set_hidden, set_line, set_text, with_code } from "../ui/dom.js";
 import { panel_menu } from "../ui/menu.js";
 import { render_verdicts, update_verdict, verdict_form } from "./verdict.js";
 
@@ -171,9 +171,7 @@ export function render_findings(state, { actions, now }) {
   update_empty($("finding-empty"), no_findings(state));
   tell_of_new(state, findings);
   keyed(list, shown, (f) => f.id, (f) => create(f, actions), (node, f) => update(node, f, { step_ms, top, places }));
-  const hidden = what_if_text(state.bottlenecks);
-  set_hidden($("what-if"), hidden === "");
-  set_text($("what-if"), hidden);
+  set_line($("what-if"), what_if_text(state.bottlenecks));
   render_verdicts(state.bottlenecks, actions, state.refused?.finding);
   const rest = sorted.slice(most);
   const more = $("more-findings");

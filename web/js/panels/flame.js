@@ -4,7 +4,7 @@
 import { called, duration_text, known, percent, plural } from "../model/format.js";
 import { DRAWN, flame_boxes, flame_found, flame_legend, flame_matches, flame_next, flame_notes, flame_text, flame_whole, read_flame } from "../model/flame.js";
 import { get_json } from "../net/api.js";
-import { el, keyed, modified, set_attribute, set_hidden, set_style, set_text } from "../ui/dom.js";
+import { close_button, el, keyed, make_dialog, modified, set_attribute, set_hidden, set_line, set_style, set_text } from "../ui/dom.js";
 import { radio_keys, show_radio } from "../ui/radios.js";
 
 const ROW = 25; // px: a box of 24, and a line between
@@ -19,7 +19,7 @@ const part = (name) => dialog.querySelector(`#flame-${name}`);
 function build() {
   search = el("input", { type: "search", placeholder: "Find a name", "aria-label": "Find a name", oninput: draw });
   chart = el("div", { id: "flame-chart", role: "group", "aria-label": "Flame graph; arrows move, enter zooms in, backspace out", onkeydown: press });
-  dialog = el("dialog", { id: "flame", class: "wide", "aria-labelledby": "flame-title" },
+  dialog = make_dialog({ id: "flame", class: "wide", "aria-labelledby": "flame-title" },
     el("h2", { id: "flame-title" }, "Flame graph"),
     el("div", { class: "actions" },
       el("div", { class: "segments", role: "radiogroup", id: "flame-metric", "aria-label": "Time" }, ...METRICS.map(([key, name]) => el("button", { type: "button", role: "radio", dataset: { key }, onclick: () => ask(key) }, name))),
@@ -27,15 +27,13 @@ function build() {
       el("span", { class: "grow" }), el("button", { type: "button", class: "plain", id: "flame-out", onclick: () => zoom(flame?.root) }, "Show all")),
     el("p", { id: "flame-say", role: "status" }), el("div", { class: "scroll" }, chart),
     el("p", { class: "dim", id: "flame-detail" }), el("code", { id: "flame-name" }), el("ul", { id: "flame-legend", "aria-label": "Colours" }), el("p", { class: "dim", id: "flame-notes" }),
-    el("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => dialog.close() }, "×"));
-  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+    close_button());
   dialog.addEventListener("cancel", (event) => { // escape: out of the zoom first
     if (flame === null || zoomed === flame.root) return;
     event.preventDefault();
     zoom(flame.root);
   });
   radio_keys(part("metric"));
-  document.body.append(dialog);
   new ResizeObserver(draw).observe(chart);
 }
 
@@ -109,10 +107,7 @@ function draw() {
   tell(focused);
 }
 
-function say(text) {
-  set_text(part("say"), text);
-  set_hidden(part("say"), text === "");
-}
+const say = (text) => set_line(part("say"), text);
 
 function show(answer) {
   clear();

@@ -1,6 +1,6 @@
 // Keys, and the dialog that lists them. Keys are matched by what they type, not by their place.
 
-import { el, modified } from "../ui/dom.js";
+import { el, make_dialog, modified } from "../ui/dom.js";
 
 const KEYS = [
   ["space", "Pause, or go back to live"], ["j  k", "Next, previous finding or op"], ["enter", "Open it, or select the step under the crosshair"],
@@ -14,10 +14,8 @@ let dialog = null;
 export function open_help() {
   if (!dialog) {
     const list = (rows) => el("dl", { class: "keys" }, ...rows.flatMap(([key, text]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, text)]));
-    dialog = el("dialog", { id: "keys", "aria-labelledby": "keys-title" }, el("h2", { id: "keys-title" }, "Keyboard"), list(KEYS), el("h2", {}, "On the timeline"), list(MOUSE),
+    dialog = make_dialog({ id: "keys", "aria-labelledby": "keys-title" }, el("h2", { id: "keys-title" }, "Keyboard"), list(KEYS), el("h2", {}, "On the timeline"), list(MOUSE),
       el("div", { class: "actions" }, el("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Close")));
-    dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
-    document.body.append(dialog);
   }
   dialog.showModal();
 }

@@ -1,7 +1,7 @@
 // The machine under the job as one folded line below the lanes; opened, every figure of it.
 
 import { bytes, known, memory, number, percent } from "../model/format.js";
-import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
+import { $, el, set_hidden, set_terms, set_text } from "../ui/dom.js";
 
 /** @param {(open: boolean) => void} opened unfolds the host's lanes above */
 export function host_row(opened) {
@@ -42,8 +42,5 @@ export function render_host(state) {
   const figures = host_figures(state.host);
   set_hidden($("host"), figures.length === 0);
   set_text($("host-line"), host_line(state.host));
-  keyed($("host-figures"), figures, ([name]) => name, () => el("div", {}, el("dt"), el("dd")), (node, [name, text]) => {
-    set_text(node.firstElementChild, name);
-    set_text(node.lastElementChild, text);
-  });
+  set_terms($("host-figures"), figures);
 }

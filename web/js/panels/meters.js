@@ -2,7 +2,7 @@
 
 import { age, bytes, count, duration_text, gpu_title, known, memory, moment, number, percent, plural } from "../model/format.js";
 import { session_of } from "../model/store.js";
-import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
+import { $, el, keyed, set_hidden, set_terms, set_text } from "../ui/dom.js";
 
 const SLOWED = {
   power_cap: "its power limit", hardware: "the board", thermal: "heat", thermal_hardware: "heat", power_brake: "the power supply",
@@ -153,9 +153,6 @@ export function render_meters(state) {
     const [summary, figures] = node.children;
     set_text(summary.firstElementChild, meter_name(device));
     set_text(summary.lastElementChild, meter_line(device, run));
-    keyed(figures, meter_figures(device, run), ([name]) => name, () => el("div", {}, el("dt"), el("dd")), (row, [name, text]) => {
-      set_text(row.firstElementChild, name);
-      set_text(row.lastElementChild, text);
-    });
+    set_terms(figures, meter_figures(device, run));
   });
 }

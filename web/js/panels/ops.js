@@ -4,7 +4,7 @@ import { called, calls, count, duration_text, known, memory, number, percent, pl
 import { SORTS } from "../model/hash.js";
 import { has_gpu, session_of, tells_launched } from "../model/store.js";
 import { address, questions, sort_of } from "../net/api.js";
-import { $, announce, el, keyed, modified, set_attribute, set_hidden, set_style, set_text } from "../ui/dom.js";
+import { $, announce, el, keyed, modified, set_attribute, set_hidden, set_line, set_style, set_text } from "../ui/dom.js";
 import { close_list, open_list, panel_menu } from "../ui/menu.js";
 
 const per_call = (us) => (known(us) ? duration_text(us / 1e3) : "–");
@@ -231,8 +231,7 @@ function update_row(node, op, view) {
   set_attribute(button, "title", op.name);
   node.classList.toggle("marked", marked);
   const told = detail_of(op) || place_of(op) || (marked && text !== op.name ? op.name : "");
-  set_hidden(detail, told === "");
-  set_text(detail, told);
+  set_line(detail, told);
   set_attribute(detail, "title", told.replaceAll(";", "\n"));
   set_text(launch, launch_text(op));
   set_hidden(launch, !marked || launch.textContent === "");

@@ -3,7 +3,7 @@
 import { bytes, count, duration_text, known } from "../model/format.js";
 import { range_of, session_of, shown_series } from "../model/store.js";
 import { absolute, address, chosen, curl, get_buffer, get_json } from "../net/api.js";
-import { copy_text, el, set_hidden, set_text } from "../ui/dom.js";
+import { close_button, copy_text, el, make_dialog, set_hidden, set_text } from "../ui/dom.js";
 import { open_flame_graph } from "./flame.js";
 
 const FAST_SPEEDSCOPE_EVENTS = 50000; // 40,000 events load in 2 s, 100,000 in 16 s
@@ -39,15 +39,13 @@ function build() {
       el("a", { id: "trace-speedscope", target: "_blank", rel: "noopener" }),
       el("span", { class: "grow" }), button("trace-curl", "Copy as curl", "plain", () => copy_text(curl(trace_address())))),
     el("p", { class: "dim" }, "Perfetto runs in your browser; the trace does not leave this machine."));
-  dialog = el("dialog", { id: "trace", "aria-labelledby": "trace-title" }, form, el("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => dialog.close() }, "×"));
-  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+  dialog = make_dialog({ id: "trace", "aria-labelledby": "trace-title" }, form, close_button());
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", (event) => {
     const of = { seconds: "last", first: "steps", last_step: "steps" }[event.target.name];
     if (of) form.elements.range.value = of;
     refresh();
   });
-  document.body.append(dialog);
 }
 
 function slowest() {

@@ -1,7 +1,7 @@
 // The traces that were uploaded: shown, fetched back, and removed once the reader has said so twice.
 
 import { bytes, plural } from "../model/format.js";
-import { $, el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
+import { $, el, keyed, make_dialog, set_attribute, set_hidden, set_text } from "../ui/dom.js";
 
 let dialog = null, wanted = null; // the file that the dialog is about
 
@@ -17,11 +17,9 @@ function build_dialog(actions) {
     dialog.close();
     $("cost").focus();
   } }, "Remove");
-  dialog = el("dialog", { id: "removal", "aria-labelledby": "removal-title" }, el("h2", { id: "removal-title" }),
+  dialog = make_dialog({ id: "removal", "aria-labelledby": "removal-title" }, el("h2", { id: "removal-title" }),
     el("p", {}, "What was uploaded goes from the server, with all that is shown of it. The file that it was uploaded from stays where it is."), refused,
     el("div", { class: "actions" }, el("button", { type: "button", class: "plain", autofocus: true, onclick: () => dialog.close() }, "Keep it"), remove));
-  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
-  document.body.append(dialog);
 }
 
 function confirm(actions, file) {

@@ -2,7 +2,7 @@
 // became of others: those that were sent away, folded, and those that were fixed.
 
 import { age, count, number } from "../model/format.js";
-import { $, el, keyed, set_hidden, set_text } from "../ui/dom.js";
+import { $, el, keyed, set_hidden, set_line, set_text } from "../ui/dom.js";
 
 /** Price as text; a finding without one is a risk. */
 export const price_text = (finding) => (finding.ms_per_step > 0 ? `${number(finding.ms_per_step)} ms` : "a risk");
@@ -60,6 +60,5 @@ export function render_verdicts(told, actions, refused) {
   set_hidden($("dismissed"), dismissed.length === 0);
   set_text($("dismissed").querySelector("summary"), `${count(dismissed.length)} dismissed`);
   keyed($("dismissed-list"), dismissed, (f) => f.id, dismissed_row(actions), update_dismissed);
-  set_hidden($("finding-refused"), !refused);
-  set_text($("finding-refused"), refused ?? "");
+  set_line($("finding-refused"), refused ?? "");
 }

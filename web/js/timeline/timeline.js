@@ -4,7 +4,7 @@ import { SOURCE_STATES } from "../model/condition.js";
 import { file_of, gpu_uses, range_of, session_of, shown_series } from "../model/store.js";
 import { is_answered } from "../model/series.js";
 import { is_dated, moment, plural } from "../model/format.js";
-import { el, keyed, set_attribute, set_hidden, set_text } from "../ui/dom.js";
+import { el, keyed, set_attribute, set_hidden, set_line, set_text } from "../ui/dom.js";
 import { colour, on_scheme } from "../ui/theme.js";
 import { panel_menu } from "../ui/menu.js";
 import { Y_WIDTH, lane_chart } from "./chart.js";
@@ -186,8 +186,7 @@ export class Timeline {
     if (drawing.marks.reason) set_text(reason, sentence(drawing.marks.reason));
     lane.chart.draw(drawing, range, is_dated(zero) ? zero : 0, (ms) => moment(ms, zero, range.to - range.from < 5e3));
     const [missing, why] = missing_from(lane.model, this.state);
-    set_hidden(lane.lost, missing === "");
-    set_text(lane.lost, missing);
+    set_line(lane.lost, missing);
     set_attribute(lane.lost, "title", why);
     set_attribute(lane.lost, "aria-label", why ? `${missing}: ${why}` : null);
     set_attribute(lane.lost, "tabindex", why ? "0" : null); // for those without a mouse

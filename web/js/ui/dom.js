@@ -42,6 +42,12 @@ export function set_hidden(node, hidden) {
   if (node.hidden !== hidden) node.hidden = hidden;
 }
 
+/** A line that is there while it has text. */
+export function set_line(node, text) {
+  set_hidden(node, text === "");
+  set_text(node, text);
+}
+
 /**
  * Children of `parent` = one node per item, in order; nodes keep their identity (and focus) by key.
  * create(item) makes a node, update(node, item) fills it.
@@ -67,6 +73,24 @@ export function keyed(parent, items, key, create, update) {
     at = next;
   }
 }
+
+/** A list of terms: rows of [name, text]. */
+export function set_terms(list, rows) {
+  keyed(list, rows, ([name]) => name, () => el("div", {}, el("dt"), el("dd")), (node, [name, text]) => {
+    set_text(node.firstElementChild, name);
+    set_text(node.lastElementChild, text);
+  });
+}
+
+/** A dialog in the page that a click beside it closes. */
+export function make_dialog(attributes, ...children) {
+  const dialog = el("dialog", attributes, ...children);
+  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+  document.body.append(dialog);
+  return dialog;
+}
+
+export const close_button = () => el("button", { type: "button", class: "close", "aria-label": "Close", onclick: (event) => event.target.closest("dialog").close() }, "×");
 
 /** `try num_workers=8` in backquotes becomes code; all of it is text. */
 export function with_code(text) {
