@@ -20,12 +20,11 @@
 static const struct trainglass_python *table;
 static PyObject *wake; /* called once before the first record of a sleeping process */
 
-#define HAS(member) NATIVE_HAS(table, member)
-
-const struct trainglass_python *native_table(void)
-{
-    return table;
-}
+/* A newer library has more than we know, an older one less. */
+#define HAS(member)                                                                    \
+    (table != NULL &&                                                                  \
+     table->bytes >= offsetof(struct trainglass_python, member) + sizeof(void *) &&    \
+     table->member != NULL)
 
 void native_forget_error(void)
 {
@@ -37,7 +36,8 @@ void native_forget_error(void)
         PyErr_SetInterrupt();
 }
 
-/* The process sleeps: a worker, a forked child. Who records something wakes it. */
+/* The process sleeps: a worker, a forked child. Who records something wakes it; `mark` is
+ * what is recorded, -1 for what is none. */
 static void awaken(long mark)
 {
     PyObject *call = wake;
@@ -51,13 +51,14 @@ static void awaken(long mark)
     Py_DECREF(call);
 }
 
-void native_wake_for(long mark)
+static void wake_for(long mark)
 {
     if (wake != NULL)
         awaken(mark);
 }
 
-const char *native_utf8(PyObject *text)
+/* Valid as long as `text`, "" for what is no text. */
+static const char *utf8(PyObject *text)
 {
     const char *bytes =
         PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
@@ -199,7 +200,7 @@ static PyObject *mark(PyObject *module, PyObject *const *arguments, Py_ssize_t c
         return arguments_missing();
     long kind = integer(arguments[0]);
 
-    native_wake_for(kind);
+    wake_for(kind);
     if (HAS(mark))
         table->mark((uint32_t)kind, count > 1 ? (uint32_t)integer(arguments[1]) : 0);
     call_if_due();
@@ -228,12 +229,11 @@ static PyObject *step(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 
     (void)module;
     if (count + named > 1 ||
-        (named == 1 &&
-         strcmp(native_utf8(PyTuple_GetItem(words, 0)), "samples") != 0)) {
+        (named == 1 && strcmp(utf8(PyTuple_GetItem(words, 0)), "samples") != 0)) {
         PyErr_SetString(PyExc_TypeError, "step() takes samples and nothing else");
         return NULL;
     }
-    native_wake_for(STEPS_STEP);
+    wake_for(STEPS_STEP);
     if (count + named > 0 && arguments[0] != Py_None && HAS(samples) &&
         whole(arguments[0], &samples) && samples >= 0)
         table->samples((uint64_t)samples);
@@ -246,9 +246,9 @@ static PyObject *step(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 static PyObject *range_push(PyObject *module, PyObject *name)
 {
     (void)module;
-    native_wake_for(-1);
+    wake_for(-1);
     if (HAS(range_push))
-        table->range_push(native_utf8(name));
+        table->range_push(utf8(name));
     Py_RETURN_NONE;
 }
 
@@ -267,9 +267,9 @@ static PyObject *metric(PyObject *module, PyObject *const *arguments, Py_ssize_t
     (void)module;
     if (count < 2)
         return arguments_missing();
-    native_wake_for(-1);
+    wake_for(-1);
     if (HAS(metric) && real(arguments[1], &value))
-        table->metric(native_utf8(arguments[0]), value);
+        table->metric(utf8(arguments[0]), value);
     Py_RETURN_NONE;
 }
 
@@ -280,7 +280,7 @@ static PyObject *collecting(PyObject *module, PyObject *const *arguments,
     (void)module;
     if (count < 2 || !HAS(gc_end))
         Py_RETURN_NONE;
-    if (native_utf8(arguments[0])[0] == 's' && native_utf8(arguments[0])[2] == 'a') {
+    if (utf8(arguments[0])[0] == 's' && utf8(arguments[0])[2] == 'a') {
         table->gc_begin();
         Py_RETURN_NONE;
     }
@@ -300,8 +300,111 @@ static PyObject *waited(PyObject *module, PyObject *ns)
     Py_RETURN_NONE;
 }
 
+/* ---- annotate
+ * -------------------------------------------------------------------------- */
+
+/* A range around a block, as a type, for `with` finds its methods faster than a function
+ * finds its arguments. Around functions the package wraps it. */
+static PyObject *decorate; /* decorate(annotation, function): see _annotate.py */
+
+struct annotation {
+    PyObject_HEAD PyObject *name; /* text; its UTF-8 lives as long */
+};
+
+static PyObject *annotate_new(PyTypeObject *type, PyObject *arguments, PyObject *words)
+{
+    static char name_word[] = "name", *names[] = {name_word, NULL};
+    PyObject *name;
+
+    if (!PyArg_ParseTupleAndKeywords(arguments, words, "U:annotate", names, &name))
+        return NULL;
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    struct annotation *self = (struct annotation *)allocate(type, 0);
+
+    if (self != NULL) {
+        Py_INCREF(name);
+        self->name = name;
+    }
+    return (PyObject *)self;
+}
+
+static void annotate_free(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+    Py_XDECREF(((struct annotation *)object)->name);
+    release(object);
+    Py_DECREF(type);
+}
+
+static PyObject *annotate_enter(PyObject *object, PyObject *none)
+{
+    (void)none;
+    wake_for(-1);
+    if (HAS(range_push))
+        table->range_push(utf8(((struct annotation *)object)->name));
+    Py_INCREF(object);
+    return object;
+}
+
+static PyObject *annotate_exit(PyObject *object, PyObject *const *arguments,
+                               Py_ssize_t count)
+{
+    (void)object, (void)arguments, (void)count;
+    if (HAS(range_pop))
+        table->range_pop();
+    Py_RETURN_NONE;
+}
+
+static PyObject *annotate_call(PyObject *object, PyObject *arguments, PyObject *words)
+{
+    PyObject *function;
+
+    (void)words;
+    if (!PyArg_ParseTuple(arguments, "O:annotate", &function))
+        return NULL;
+    return PyObject_CallFunctionObjArgs(decorate, object, function, NULL);
+}
+
+static PyObject *set_decorate(PyObject *module, PyObject *callable)
+{
+    (void)module;
+    Py_XDECREF(decorate);
+    Py_INCREF(callable);
+    decorate = callable;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef annotate_methods[] = {
+    {"__enter__", annotate_enter, METH_NOARGS, NULL},
+    NATIVE_FAST("__exit__", annotate_exit, NULL),
+    {NULL, NULL, 0, NULL},
+};
+
+static const char annotate_text[] =
+    "annotate(name)\n--\n\nA named range around a block, or around every call of a "
+    "function, each\nresumption of a generator or coroutine.";
+
+static PyType_Slot annotate_slots[] = {
+    {Py_tp_new, annotate_new},
+    {Py_tp_dealloc, annotate_free},
+    {Py_tp_call, annotate_call},
+    {Py_tp_methods, annotate_methods},
+    {Py_tp_doc, (void *)(uintptr_t)annotate_text},
+    {0, NULL},
+};
+
+static PyType_Spec annotate_spec = {
+    .name = "trainglass.annotate",
+    .basicsize = sizeof(struct annotation),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = annotate_slots,
+};
+
 static PyMethodDef methods[] = {
     NATIVE_FAST("use", use, NULL),
+    {"set_decorate", set_decorate, METH_O, NULL},
     {"window_listen", window_listen, METH_O,
      "window_listen(function): called on the training thread, after a boundary."},
     {"set_wake", set_wake, METH_O, NULL},
@@ -330,9 +433,12 @@ PyMODINIT_FUNC PyInit__native(void);
 PyMODINIT_FUNC PyInit__native(void)
 {
     PyObject *module = PyModule_Create(&definition);
+    PyObject *type = module != NULL ? PyType_FromSpec(&annotate_spec) : NULL;
 
-    if (module != NULL && wraps_add(module) == 0 && annotate_add(module) == 0)
+    if (type != NULL && wraps_add(module) == 0 &&
+        PyModule_AddObject(module, "annotate", type) == 0)
         return module;
+    Py_XDECREF(type);
     Py_XDECREF(module);
     return NULL;
 }

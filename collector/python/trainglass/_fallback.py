@@ -1,6 +1,6 @@
 """The functions of the extension in Python: slower, but for every interpreter.
 
-See native.c, annotate.c and wraps.c for what each does.
+See native.c and wraps.c for what each does.
 """
 
 from __future__ import annotations

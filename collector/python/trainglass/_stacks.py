@@ -34,26 +34,24 @@ def _free_signal() -> int | None:
     return None
 
 
-def _register() -> str | None:
+def _register() -> None:
     import faulthandler
 
     segment = _library.calls.path()
     number = _free_signal()
     if not segment.endswith(".seg") or number is None:
-        return "no real-time signal is free"
+        _library.calls.capability(SOURCE_STACKS, UNAVAILABLE, "no real-time signal is free", None)
+        return
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.open(segment[:-4] + ".stacks", flags, 0o600)
     os.fchmod(file, _SHARED_MODES.get(os.environ.get("TRAINGLASS_SHARE", ""), 0o600))
     faulthandler.register(number, file=file, all_threads=True, chain=False)
     _library.calls.capability(SOURCE_STACKS, ACTIVE, None, f"signal {number}")
-    return None
 
 
 def register() -> None:
     """Once per process that trains; the file stays open as long as it runs."""
     try:
-        reason = _register()
+        _register()
     except (OSError, RuntimeError, ValueError, ImportError) as error:
-        reason = f"faulthandler: {error}"
-    if reason is not None:
-        _library.calls.capability(SOURCE_STACKS, UNAVAILABLE, reason, None)
+        _library.calls.capability(SOURCE_STACKS, UNAVAILABLE, f"faulthandler: {error}", None)

@@ -41,7 +41,6 @@ class Run:
         self.say = report.of_rank(rank)
         self.exporter = Exporter(self.say)
         self.actions = Actions()
-        self.details = details
         self.size = Size(details)
         self.pid = os.getpid()
         self.said: set[str] = set()
@@ -102,7 +101,7 @@ class FitWindows:
         try:
             import torch.profiler
 
-            absent = absent_activities(torch, run.details.activities)
+            absent = absent_activities(torch, run.recorder.details.activities)
         except Exception as error:  # a guest: the windows will say more
             run.recording = False
             self._say(f"No windows: torch.profiler is not there ({type(error).__name__})")
@@ -156,11 +155,9 @@ class FitWindows:
 
     def _leaves_out_stacks(self, run: Run) -> bool:
         """From the next window on; False where there are none."""
-        if not run.details.with_stack:
+        if not run.recorder.leave_out_stacks():
             return False
-        run.details = run.details.without_stacks()
-        run.size = Size(run.details)
-        run.recorder = Recorder(run.details, self._taken)
+        run.size = Size(run.recorder.details)
         return True
 
     def _start(self, run: Run, machine: Machine) -> None:
@@ -194,7 +191,7 @@ class FitWindows:
     def _bound(self, run: Run, machine: Machine) -> None:
         """Ends a window that holds more than it may."""
         if is_over(run.size, machine.recorded, self.options.max_bytes):
-            self._cut(too_large(f"after {machine.recorded} steps the window", run.details))
+            self._cut(too_large(f"after {machine.recorded} steps the window", run.recorder.details))
 
     def _taken(self, why: str) -> None:
         """Another profiler starts on this thread while ours records."""
@@ -242,10 +239,10 @@ class FitWindows:
             path=path if options.keep_trace else None,
             aside=aside,
             tensorboard=options.tensorboard,
-            stacks=options.stacks and run.details.with_stack,
+            stacks=options.stacks and run.recorder.details.with_stack,
             top_k=options.top_k,
             time=options.report_time,
-            cuda_asked=_why_no_cuda(run.details),
+            cuda_asked=_why_no_cuda(run.recorder.details),
             advice=ADVICE,
             max_bytes=options.max_bytes,
             about={"epoch": run.epoch, "cycle": cycle + 1, "rank": run.rank},

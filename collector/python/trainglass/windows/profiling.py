@@ -28,7 +28,6 @@ class Profiling:
         self._exporter = Exporter()
         self._pid = 0
         if found is not None:
-            self._details = found.details
             self._recorder = Recorder(found.details, self._cut)
 
     @property
@@ -82,23 +81,15 @@ class Profiling:
                     self._recorder.step()
         except Unavailable as problem:
             machine.cut()
-            leaves_out = problem.for_stacks and self._leaves_out_stacks()
+            leaves_out = problem.for_stacks and self._recorder.leave_out_stacks()
             more = "; the next window goes without stacks" if leaves_out else ""
             report.say(f"[Profiler] No window: {problem}{more}")
         if machine.exhausted:
             self._machine = None
 
-    def _leaves_out_stacks(self) -> bool:
-        """From the next window on; False where there are none."""
-        if not self._details.with_stack:
-            return False
-        self._details = self._details.without_stacks()
-        self._recorder = Recorder(self._details, self._cut)
-        return True
-
     def _start(self, machine: Machine, schedule: Schedule) -> None:
         self._exporter.wait()
-        if self._exporter.failed_for_stacks and self._leaves_out_stacks():
+        if self._exporter.failed_for_stacks and self._recorder.leave_out_stacks():
             report.say("[Profiler] The next window goes without stacks")
         try:
             self._recorder.start(schedule, machine.started)

@@ -43,10 +43,6 @@ class Details:
     with_modules: bool = False
     with_flops: bool = False
 
-    def without_stacks(self) -> Details:
-        """The same, where torch cannot keep Python's stacks."""
-        return dataclasses.replace(self, with_stack=False, with_modules=False)
-
 
 def _known_activities(torch: Any) -> dict[str, Any]:
     """Every activity that torch has a word for, by its name in lower case."""
@@ -86,9 +82,8 @@ def _is_whole(path: str) -> bool:
 class Recording:
     """What torch holds of a window that has ended: exported once."""
 
-    def __init__(self, profile: Any, details: Details, validation_us: float = 0.0) -> None:
+    def __init__(self, profile: Any, validation_us: float) -> None:
         self._profile = profile
-        self._details = details
         self.validation_us = validation_us  # batches of validation within it
 
     def export(self, path: str) -> None:
@@ -125,7 +120,7 @@ class Recorder:
 
     def __init__(self, details: Details, on_taken: Callable[[str], None]) -> None:
         """`on_taken` is called when another profiler starts; it has to call stop()."""
-        self._details = details
+        self.details = details
         self._on_taken = on_taken
         self._profile: Any = None
         self._schedule = Schedule()
@@ -141,14 +136,22 @@ class Recorder:
         """Is a window open?"""
         return self._profile is not None
 
+    def leave_out_stacks(self) -> bool:
+        """From the next window on, where torch cannot keep Python's; False where there are
+        none."""
+        if not self.details.with_stack:
+            return False
+        self.details = dataclasses.replace(self.details, with_stack=False, with_modules=False)
+        return True
+
     def start(self, schedule: Schedule, first: int) -> None:
         """A window begins with batch `first`, in its warm-up or active at once."""
         torch = _torch()
         if torch.autograd.profiler._is_profiler_enabled or torch.autograd._profiler_enabled():
             raise Unavailable("another torch.profiler is running; it is left alone")
-        usable, _ = activities(torch, self._details.activities)
+        usable, _ = activities(torch, self.details.activities)
         if not usable:
-            wanted = ", ".join(self._details.activities)
+            wanted = ", ".join(self.details.activities)
             raise Unavailable(f"this torch can record none of {wanted}; write activities=['cpu']")
         self._schedule, self._first, self._ahead = schedule, first, 0
         self._validation, self._validation_ns = None, 0
@@ -156,12 +159,12 @@ class Recorder:
             profile = torch.profiler.profile(
                 activities=usable,
                 schedule=self._action,
-                record_shapes=self._details.record_shapes,
-                profile_memory=self._details.profile_memory,
-                with_stack=self._details.with_stack or self._details.with_modules,
-                with_modules=self._details.with_modules,
-                with_flops=self._details.with_flops,
-                **_experimental(torch, self._details),
+                record_shapes=self.details.record_shapes,
+                profile_memory=self.details.profile_memory,
+                with_stack=self.details.with_stack or self.details.with_modules,
+                with_modules=self.details.with_modules,
+                with_flops=self.details.with_flops,
+                **_experimental(torch, self.details),
             )
             profile.step_num = first  # ProfilerStep#N is batch N
             profile.start()
@@ -195,7 +198,7 @@ class Recorder:
             profile.stop()
         if warm:
             return None
-        return Recording(profile, self._details, self._validation_ns / 1e3)
+        return Recording(profile, self._validation_ns / 1e3)
 
     def close_step(self) -> None:
         """What follows, until step(), belongs to no batch."""
