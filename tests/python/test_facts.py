@@ -85,16 +85,16 @@ class Facts(harness.TorchTest):
 
     def test_tensors_are_counted_in_what_holds_them_and_in_no_endless_lists(self):
         with mock.patch.object(sys, "path", [str(harness.PACKAGES), *sys.path]):
-            from trainglass import _batches
+            from trainglass import _loaders
         pair = namedtuple("pair", "inputs targets")
         for batch, count in ((1, 1), ([1, (1, "a")], 2), (UserDict(ids=1, mask=1), 2),
                              ({"boxes": [1, 1, 1], "of": pair(1, None)}, 4), (object(), 0)):
-            self.assertEqual(len(_batches.tensors(batch, int)[0]), count)
+            self.assertEqual(len(_loaders.tensors_in(batch, int)[0]), count)
         endless = []
         endless += [endless] * 100
-        self.assertEqual(_batches.tensors(endless, int), ([], False))
+        self.assertEqual(_loaders.tensors_in(endless, int), ([], False))
         texts = {"texts": ["a"] * 100000, "ids": 1, "mask": [2]}
-        self.assertEqual(_batches.tensors(texts, int), ([1], False))
+        self.assertEqual(_loaders.tensors_in(texts, int), ([1], False))
 
     def test_the_tensors_of_a_batch_are_told_whoever_loads_it(self):
         self.assertEqual(self.recorded("plain").trainer().facts["dataloader.tensors"], 2)

@@ -77,7 +77,7 @@ def _describe(loader: Any, number: int) -> None:
 # ---- batches ------------------------------------------------------------------------
 
 
-def _tensors_in(batch: Any, kind: type) -> tuple[list[Any], bool]:
+def tensors_in(batch: Any, kind: type) -> tuple[list[Any], bool]:
     """Of the class `kind`, in tuples, lists, dictionaries and named fields, the outermost
     first; and whether these are all, for no more than some things are looked at."""
     found, left = [], [batch]
@@ -104,7 +104,7 @@ def _tensors_in(batch: Any, kind: type) -> tuple[list[Any], bool]:
 def _tensors(batch: Any) -> int | None:
     """None where it is of a kind that does not tell."""
     torch: Any = State.torch
-    return len(_tensors_in(batch, torch.Tensor)[0]) or None
+    return len(tensors_in(batch, torch.Tensor)[0]) or None
 
 
 @quietly
@@ -118,7 +118,7 @@ def _measure(number: int, batch: Any) -> None:
     """Beside other ranks, which may have larger batches or smaller ones."""
     State.to_measure -= 1
     loading, torch = loadings[number], State.torch  # type: Any, Any
-    found, all_of_it = _tensors_in(batch, torch.Tensor)
+    found, all_of_it = tensors_in(batch, torch.Tensor)
     if all_of_it:
         loading.elements += sum(one.numel() for one in found)
         loading.batches += 1
