@@ -51,6 +51,7 @@ _TABLE = {
     "waited": "vq",
     "parent": "vu",
 }
+_ABSENT = {"i": -1, "b": False, "q": 0, "s": ""}  # returned by what the library lacks
 _MAJOR = 2
 # They may wait for another thread: meanwhile Python goes on.
 _WAITS = ("gpu_yield",)
@@ -105,14 +106,6 @@ class _Text:
             return b""
 
 
-def _nothing(*arguments: Any) -> int:
-    return 0
-
-
-def _no_text() -> str:
-    return ""
-
-
 def _functions(path: str) -> tuple[int, dict[str, Callable[..., Any]]]:
     """(the table's address, what it has that we know): a newer library has more, an older
     one less. Raises OSError and its like."""
@@ -156,7 +149,8 @@ class Calls:
     def __init__(self, hot: Any) -> None:
         self._hot = {name: getattr(hot, name) for name in dir(hot) if not name.startswith("_")}
         for name, members in _TABLE.items():
-            setattr(self, name, _no_text if members[0] == "s" else _nothing)
+            absent = _ABSENT.get(members[0])
+            setattr(self, name, lambda *_, answer=absent: answer)
         vars(self).update(self._hot)
 
     if TYPE_CHECKING:
