@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-from trainglass import _deep, _facts, _library, _roles, _stacks
+from trainglass import _facts, _library, _roles, _stacks
 from trainglass._constants import ACTIVE, SOURCE_PYTHON, TRAINER, WORKER
 
 
@@ -55,7 +55,9 @@ def _begin(role: int) -> bool:
 
 def _end() -> None:
     if _State.pid == os.getpid():
-        _deep.finish()
+        live = sys.modules.get("trainglass.windows.live")
+        if live is not None:
+            live.finish()
         _library.calls.end(-1)
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainglass import _constants as c
-from trainglass import _deep, _facts, _library, _loaders, _profilers, _updates
+from trainglass import _facts, _library, _loaders, _profilers, _updates
 from trainglass._job import State, around, quietly, skip
 
 # ---- backward ------------------------------------------------------------------------
@@ -119,10 +119,22 @@ def install(torch: Any) -> None:
         quietly(wrap)(subject)
 
 
+def _at_boundary() -> None:
+    """On the training thread between two steps, when a deep window is requested; until the
+    first one is, trainglass.windows.live is not loaded."""
+    try:
+        from trainglass.windows import live
+
+        here = live.here()
+    except Exception:  # a guest: the request stays unanswered
+        return
+    here.at_boundary()
+
+
 def observe(torch: Any) -> None:
     """Registers the observer of operators and ranges, with its self-test."""
     calls = _library.calls
-    _deep.listen()
+    calls.window_listen(_at_boundary)
     _facts.versions(torch)
     try:
         scopes = len(torch._C._profiler.RecordScope.__members__)
