@@ -90,14 +90,15 @@ static void add_steps(cJSON *object, const cJSON *base, const cJSON *other)
     }
 }
 
-static const cJSON *peak_of(const cJSON *document, const char *device)
+/* Of that device. */
+static const cJSON *row_of(const cJSON *list, const char *device)
 {
-    const cJSON *peak;
+    const cJSON *row;
 
-    cJSON_ArrayForEach(peak, MEMBER(document, "memory_peaks"))
+    cJSON_ArrayForEach(row, list)
     {
-        if (strcmp(TEXT(peak, "device"), device) == 0)
-            return peak;
+        if (strcmp(TEXT(row, "device"), device) == 0)
+            return row;
     }
     return NULL;
 }
@@ -120,36 +121,18 @@ static void add_peak(cJSON *list, const char *device, const cJSON *base,
 static void add_memory(cJSON *object, const cJSON *base, const cJSON *other)
 {
     cJSON *list = cJSON_AddArrayToObject(object, "memory");
-    const cJSON *peak;
+    const cJSON *before = MEMBER(base, "memory_peaks"),
+                *after = MEMBER(other, "memory_peaks"), *peak;
 
-    if (!cJSON_IsArray(MEMBER(base, "memory_peaks")) ||
-        !cJSON_IsArray(MEMBER(other, "memory_peaks")))
+    if (!cJSON_IsArray(before) || !cJSON_IsArray(after))
         return; /* not kept is not the same as none */
-    cJSON_ArrayForEach(peak, MEMBER(base, "memory_peaks"))
+    cJSON_ArrayForEach(peak, before)
+        add_peak(list, TEXT(peak, "device"), peak, row_of(after, TEXT(peak, "device")));
+    cJSON_ArrayForEach(peak, after)
     {
-        const char *device = TEXT(peak, "device");
-
-        add_peak(list, device, peak, peak_of(other, device));
+        if (row_of(before, TEXT(peak, "device")) == NULL)
+            add_peak(list, TEXT(peak, "device"), NULL, peak);
     }
-    cJSON_ArrayForEach(peak, MEMBER(other, "memory_peaks"))
-    {
-        const char *device = TEXT(peak, "device");
-
-        if (peak_of(base, device) == NULL)
-            add_peak(list, device, NULL, peak);
-    }
-}
-
-static const cJSON *device_of(const cJSON *document, const char *device)
-{
-    const cJSON *one;
-
-    cJSON_ArrayForEach(one, MEMBER(document, "gpu"))
-    {
-        if (strcmp(TEXT(one, "device"), device) == 0)
-            return one;
-    }
-    return NULL;
 }
 
 /* Each number of the base's object that the other has too. Nothing says how much they
@@ -178,7 +161,8 @@ static void add_devices(cJSON *object, const cJSON *base, const cJSON *other)
     {
         const char *device = TEXT(one, "device");
         const cJSON *before = MEMBER(one, "per_step_ms");
-        const cJSON *after = MEMBER(device_of(other, device), "per_step_ms");
+        const cJSON *after =
+            MEMBER(row_of(MEMBER(other, "gpu"), device), "per_step_ms");
 
         if (!cJSON_IsObject(before) || !cJSON_IsObject(after))
             continue;
@@ -243,4 +227,63 @@ cJSON *compare_documents(const cJSON *base, const cJSON *const *others, unsigned
                               cJSON_Duplicate(MEMBER(list->child, first[i]), true));
     cJSON_AddArrayToObject(body, "failed");
     return body;
+}
+
+/* ---- what is kept of a document ----------------------------------------------------------------- */
+
+static void copy(cJSON *to, const cJSON *from, const char *key)
+{
+    const cJSON *item = MEMBER(from, key);
+
+    if (item != NULL)
+        cJSON_AddItemToObject(to, key, cJSON_Duplicate(item, true));
+}
+
+static void copy_all(cJSON *to, const cJSON *from, const char *const *keys)
+{
+    for (; *keys != NULL; keys++)
+        copy(to, from, *keys);
+}
+
+static void copy_rows(cJSON *to, const cJSON *from, const char *list,
+                      const char *const *keys)
+{
+    cJSON *rows = cJSON_AddArrayToObject(to, list), *kept;
+    const cJSON *row;
+
+    cJSON_ArrayForEach(row, MEMBER(from, list))
+    {
+        kept = cJSON_CreateObject();
+        copy_all(kept, row, keys);
+        cJSON_AddItemToArray(rows, kept);
+    }
+}
+
+cJSON *compare_extract(const cJSON *document)
+{
+    static const char *const keys[] = {"rank",        "steps",        "recorded_steps",
+                                       "lost_events", "memory_peaks", "findings_reason",
+                                       NULL};
+    static const char *const of_device[] = {"device", "name", "per_step_ms", NULL};
+    static const char *const of_finding[] = {
+        "id",     "title", "ms_per_step", "ms_per_step_low", "ms_per_step_high",
+        "advice", NULL};
+    static const char *const of_op[] = {"name",           "kind",
+                                        "total_ms",       "per_step_ms",
+                                        "per_step_count", "per_step_ci95_ms",
+                                        "short_name",     NULL};
+    cJSON *kept = cJSON_CreateObject(), *ops;
+
+    copy_all(kept, document, keys);
+    copy(cJSON_AddObjectToObject(kept, "summary"), MEMBER(document, "summary"),
+         "train");
+    copy_rows(kept, document, "gpu", of_device);
+    if (cJSON_IsArray(
+            MEMBER(document, "findings"))) /* not kept is not the same as none */
+        copy_rows(kept, document, "findings", of_finding);
+    ops = cJSON_AddObjectToObject(kept, "ops");
+    copy_rows(ops, MEMBER(document, "ops"), "cpu", of_op);
+    copy_rows(ops, MEMBER(document, "ops"), "cuda", of_op);
+    copy(ops, MEMBER(document, "ops"), "total");
+    return kept;
 }

@@ -1,6 +1,4 @@
 /* Ops by name; what is on one side alone is new or gone, or a kernel under another name. */
-#include "report/compare_parts.h"
-
 #include <ctype.h>
 #include <math.h>
 #include <stdint.h>
@@ -8,168 +6,214 @@
 #include <string.h>
 
 #include "report/compare.h"
+#include "report/compare_parts.h"
 #include "report/members.h"
 
 #define FAMILY_BYTES 128
 
-struct side {
-    const cJSON *rows[2048];
-    const cJSON *twin[2048]; /* of the other side */
-    unsigned count;
-    double least; /* of the rows, where the list was cut; else 0 */
+struct row {
+    const cJSON *op;
+    const char *name, *kind;
+    struct row *twin; /* of the other side */
+    double value, count;
+    char family[FAMILY_BYTES]; /* "": it may be no renamed kernel */
 };
 
+#define SIDE_ROWS 2048u
+
+/* Those of the base stand before those of the other: by address first the one, then the
+ * other side, each as it is listed. */
 struct pair {
-    struct side base, other;
-    const char *device; /* "cpu", "cuda" */
-    const char *key;    /* what is compared: "per_step_ms", "total_ms" */
+    struct row rows[2 * SIDE_ROWS], *sorted[2 * SIDE_ROWS];
+    unsigned base_count, count;
+    double base_least, other_least; /* of the rows, where the list was cut; else 0 */
+    const char *device;             /* "cpu", "cuda" */
+    const char *key;                /* what is compared: "per_step_ms", "total_ms" */
     cJSON *list;
     unsigned gone, new;
 };
 
-static void read_side(struct side *side, const cJSON *document, const char *device,
-                      const char *key)
-{
-    const cJSON *row;
-
-    side->count = 0;
-    side->least = (double)INFINITY;
-    cJSON_ArrayForEach(row, MEMBER(document, "ops", device))
-    {
-        double value = NUMBER(row, key);
-
-        if (side->count == sizeof(side->rows) / sizeof(side->rows[0]))
-            break;
-        side->twin[side->count] = NULL;
-        side->rows[side->count++] = row;
-        side->least = value < side->least ? value : side->least;
-    }
-    if (!(NUMBER(document, "ops", "total", device) > side->count))
-        side->least = 0;
-}
-
-static bool is_same_op(const cJSON *a, const cJSON *b)
-{
-    return strcmp(TEXT(a, "name"), TEXT(b, "name")) == 0 &&
-           strcmp(TEXT(a, "kind"), TEXT(b, "kind")) == 0;
-}
-
-static void twins_by_name(struct pair *pair)
-{
-    for (unsigned i = 0; i < pair->base.count; i++)
-        for (unsigned j = 0; j < pair->other.count; j++)
-            if (pair->other.twin[j] == NULL &&
-                is_same_op(pair->base.rows[i], pair->other.rows[j])) {
-                pair->base.twin[i] = pair->other.rows[j];
-                pair->other.twin[j] = pair->base.rows[i];
-                break;
-            }
-}
-
 /* What a driver's update leaves of a kernel's name: its letters, without template
  * arguments, parameters and numbers. */
-static void family_of(const cJSON *row, char *family)
+static void read_family(struct row *row)
 {
-    const char *name = TEXT(row, "name");
+    const char *name = row->name;
     size_t length = 0;
     int depth = 0;
 
+    if (strcmp(row->kind, "kernel") != 0 || !(row->count > 0))
+        name = "";
     for (; *name != '\0' && length + 1 < FAMILY_BYTES; name++) {
         depth += *name == '<' || *name == '(';
         if (depth == 0 && isalpha((unsigned char)*name))
-            family[length++] = (char)(*name | 0x20); /* a lower-case letter */
+            row->family[length++] = (char)(*name | 0x20); /* a lower-case letter */
         depth -= (*name == '>' || *name == ')') && depth > 0;
     }
-    family[length] = '\0';
+    row->family[length] = '\0';
 }
 
-/* Both are kernels of one family that run equally often: with one candidate on either
- * side there is no doubt. */
-static bool may_be_renamed(const cJSON *a, const cJSON *b)
+/* Appends the rows of a side; the least of them, where the list was cut. */
+static double read_side(struct pair *pair, const cJSON *document)
 {
-    char families[2][FAMILY_BYTES];
+    const cJSON *op;
+    double least = (double)INFINITY;
+    unsigned count = 0;
 
-    if (strcmp(TEXT(a, "kind"), "kernel") != 0 ||
-        strcmp(TEXT(b, "kind"), "kernel") != 0 || !(NUMBER(a, "per_step_count") > 0) ||
-        fabs(NUMBER(a, "per_step_count") - NUMBER(b, "per_step_count")) > 1e-6)
-        return false;
-    family_of(a, families[0]);
-    family_of(b, families[1]);
-    return families[0][0] != '\0' && strcmp(families[0], families[1]) == 0;
+    cJSON_ArrayForEach(op, MEMBER(document, "ops", pair->device))
+    {
+        struct row *row = &pair->rows[pair->count];
+
+        if (count++ == SIDE_ROWS)
+            break;
+        *row = (struct row){.op = op,
+                            .name = TEXT(op, "name"),
+                            .kind = TEXT(op, "kind"),
+                            .value = NUMBER(op, pair->key),
+                            .count = NUMBER(op, "per_step_count")};
+        read_family(row);
+        least = row->value < least ? row->value : least;
+        pair->sorted[pair->count++] = row;
+    }
+    return NUMBER(document, "ops", "total", pair->device) >
+                   (count < SIDE_ROWS ? count : SIDE_ROWS)
+               ? least
+               : 0;
 }
 
-/* The only row of `side` without a twin that may be `row` renamed, or NULL. */
-static const cJSON *only_candidate(const struct side *side, const cJSON *row,
-                                   unsigned *at)
-{
-    const cJSON *found = NULL;
+/* ---- twins -------------------------------------------------------------------------------- */
 
-    for (unsigned i = 0; i < side->count; i++) {
-        if (side->twin[i] != NULL || !may_be_renamed(side->rows[i], row))
+typedef int order_of_rows(const struct row *a, const struct row *b);
+
+static int order_of_ops(const struct row *a, const struct row *b)
+{
+    int order = strcmp(a->name, b->name);
+
+    return order != 0 ? order : strcmp(a->kind, b->kind);
+}
+
+static int order_of_families(const struct row *a, const struct row *b)
+{
+    return strcmp(a->family, b->family);
+}
+
+static int by_op(const void *a, const void *b)
+{
+    const struct row *left = *(struct row *const *)a, *right = *(struct row *const *)b;
+    int order = order_of_ops(left, right);
+
+    return order != 0 ? order : (left > right) - (left < right);
+}
+
+static int by_family(const void *a, const void *b)
+{
+    const struct row *left = *(struct row *const *)a, *right = *(struct row *const *)b;
+    int order = order_of_families(left, right);
+
+    return order != 0 ? order : (left > right) - (left < right);
+}
+
+/* Rows that are equal in an order: `base` of the base, then those of the other. */
+typedef void match_group(struct row **group, unsigned base, unsigned count);
+
+static void match_names(struct row **group, unsigned base, unsigned count)
+{
+    for (unsigned i = 0; i < base && base + i < count; i++) {
+        group[i]->twin = group[base + i];
+        group[base + i]->twin = group[i];
+    }
+}
+
+/* The only one of `rows` without a twin that runs as often as `row`, or NULL. */
+static struct row *only_candidate(struct row **rows, unsigned count,
+                                  const struct row *row)
+{
+    struct row *found = NULL;
+
+    for (unsigned i = 0; i < count; i++) {
+        if (rows[i]->twin != NULL || fabs(rows[i]->count - row->count) > 1e-6)
             continue;
         if (found != NULL)
             return NULL;
-        found = side->rows[i];
-        *at = i;
+        found = rows[i];
     }
     return found;
 }
 
-static void twins_by_shape(struct pair *pair)
+/* Kernels of one family that run equally often: with one candidate on either side there is
+ * no doubt. */
+static void match_family(struct row **group, unsigned base, unsigned count)
 {
-    for (unsigned i = 0; i < pair->base.count; i++) {
-        unsigned there = 0, back = 0;
-        const cJSON *row = pair->base.rows[i], *twin;
+    for (unsigned i = 0; i < base && group[i]->family[0] != '\0'; i++) {
+        struct row *twin;
 
-        if (pair->base.twin[i] != NULL)
+        if (group[i]->twin != NULL)
             continue;
-        twin = only_candidate(&pair->other, row, &there);
-        if (twin == NULL || only_candidate(&pair->base, twin, &back) != row)
+        twin = only_candidate(group + base, count - base, group[i]);
+        if (twin == NULL || only_candidate(group, base, twin) != group[i])
             continue;
-        pair->base.twin[i] = twin;
-        pair->other.twin[there] = row;
+        group[i]->twin = twin;
+        twin->twin = group[i];
     }
 }
 
-static struct compare_number number_of(const struct pair *pair, const cJSON *row)
+static void match_groups(struct pair *pair, order_of_rows *order, match_group *match)
 {
-    const cJSON *ends = MEMBER(row, "per_step_ci95_ms");
-    struct compare_number number = {.value = NUMBER(row, pair->key),
-                                    .half = (double)NAN};
+    const struct row *first_other = pair->rows + pair->base_count;
 
+    for (unsigned i = 0, end; i < pair->count; i = end) {
+        unsigned base = 0;
+
+        for (end = i;
+             end < pair->count && order(pair->sorted[i], pair->sorted[end]) == 0; end++)
+            base += pair->sorted[end] < first_other;
+        match(pair->sorted + i, base, end - i);
+    }
+}
+
+/* ---- rows of the answer --------------------------------------------------------------------- */
+
+/* What is not there takes no time, and surely so. */
+static const struct row none = {.name = "", .kind = ""};
+
+static struct compare_number number_of(const struct pair *pair, const struct row *row)
+{
+    struct compare_number number = {0, 0};
+
+    if (row == &none)
+        return number;
+    number = (struct compare_number){row->value, (double)NAN};
     if (strcmp(pair->key, "per_step_ms") == 0)
         /* By its upper end: the lower one stops at 0. */
-        number.half = members_number(cJSON_GetArrayItem(ends, 1)) - number.value;
+        number.half =
+            members_number(cJSON_GetArrayItem(MEMBER(row->op, "per_step_ci95_ms"), 1)) -
+            number.value;
     return number;
 }
 
-/* What is not there takes no time, and surely so. */
-static const struct compare_number nothing = {0, 0};
-
-static void add_row(struct pair *pair, const cJSON *base, const cJSON *other)
+static void add_row(struct pair *pair, const struct row *base, const struct row *other)
 {
     static const struct compare_test strict = {COMPARE_OPS_STRICTNESS,
                                                COMPARE_OPS_FLOOR};
-    struct compare_number before = base ? number_of(pair, base) : nothing;
-    struct compare_number after = other ? number_of(pair, other) : nothing;
-    const cJSON *named = other ? other : base;
+    struct compare_number before = number_of(pair, base),
+                          after = number_of(pair, other);
+    const struct row *named = other != &none ? other : base;
     cJSON *row = cJSON_CreateObject();
-    const char *state = base == NULL              ? "new"
-                        : other == NULL           ? "gone"
-                        : is_same_op(base, other) ? "same"
-                                                  : "renamed";
+    const char *state = base == &none                    ? "new"
+                        : other == &none                 ? "gone"
+                        : order_of_ops(base, other) == 0 ? "same"
+                                                         : "renamed";
 
-    cJSON_AddStringToObject(row, "name", TEXT(named, "name"));
-    if (*TEXT(named, "short_name") != '\0')
-        cJSON_AddStringToObject(row, "short_name", TEXT(named, "short_name"));
-    cJSON_AddStringToObject(row, "kind", TEXT(named, "kind"));
+    cJSON_AddStringToObject(row, "name", named->name);
+    if (*TEXT(named->op, "short_name") != '\0')
+        cJSON_AddStringToObject(row, "short_name", TEXT(named->op, "short_name"));
+    cJSON_AddStringToObject(row, "kind", named->kind);
     cJSON_AddStringToObject(row, "device", pair->device);
     if (strcmp(state, "renamed") == 0)
-        cJSON_AddStringToObject(row, "base_name", TEXT(base, "name"));
+        cJSON_AddStringToObject(row, "base_name", base->name);
     compare_put(row, "base_per_step_ms", before.value);
     compare_put(row, "per_step_ms", after.value);
-    compare_put(row, "base_count", base ? NUMBER(base, "per_step_count") : 0);
-    compare_put(row, "count", other ? NUMBER(other, "per_step_count") : 0);
+    compare_put(row, "base_count", base->count);
+    compare_put(row, "count", other->count);
     (void)compare_put_change(row, &before, &after, &strict);
     cJSON_AddStringToObject(row, "state", state);
     cJSON_AddItemToArray(pair->list, row);
@@ -177,26 +221,28 @@ static void add_row(struct pair *pair, const cJSON *base, const cJSON *other)
 
 static void add_device(struct pair *pair, const cJSON *base, const cJSON *other)
 {
-    read_side(&pair->base, base, pair->device, pair->key);
-    read_side(&pair->other, other, pair->device, pair->key);
-    twins_by_name(pair);
-    twins_by_shape(pair);
-    for (unsigned i = 0; i < pair->base.count; i++) {
-        const cJSON *row = pair->base.rows[i];
+    pair->count = 0;
+    pair->base_least = read_side(pair, base);
+    pair->base_count = pair->count;
+    pair->other_least = read_side(pair, other);
+    qsort(pair->sorted, pair->count, sizeof(pair->sorted[0]), by_op);
+    match_groups(pair, order_of_ops, match_names);
+    qsort(pair->sorted, pair->count, sizeof(pair->sorted[0]), by_family);
+    match_groups(pair, order_of_families, match_family);
+    for (unsigned i = 0; i < pair->count; i++) {
+        const struct row *row = &pair->rows[i];
+        bool of_base = i < pair->base_count;
 
         /* Not listed there is not gone, where the list was cut above it. */
-        if (pair->base.twin[i] == NULL && NUMBER(row, pair->key) <= pair->other.least)
+        if (row->twin == NULL &&
+            row->value <= (of_base ? pair->other_least : pair->base_least))
             continue;
-        pair->gone += pair->base.twin[i] == NULL;
-        add_row(pair, row, pair->base.twin[i]);
-    }
-    for (unsigned i = 0; i < pair->other.count; i++) {
-        const cJSON *row = pair->other.rows[i];
-
-        if (pair->other.twin[i] != NULL || NUMBER(row, pair->key) <= pair->base.least)
-            continue;
-        pair->new ++;
-        add_row(pair, NULL, row);
+        pair->gone += of_base && row->twin == NULL;
+        pair->new += !of_base && row->twin == NULL;
+        if (of_base)
+            add_row(pair, row, row->twin != NULL ? row->twin : &none);
+        else if (row->twin == NULL)
+            add_row(pair, &none, row);
     }
 }
 
