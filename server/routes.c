@@ -217,18 +217,6 @@ static void answer_report(struct http_call *call, const cJSON *report,
     free(text);
 }
 
-/* To be read instead of sent: json_text() writes foreign texts down at once, and cJSON
- * gives none of those back. Takes `document`. */
-static cJSON *readable(cJSON *document)
-{
-    char *text = document == NULL ? NULL : cJSON_PrintUnformatted(document);
-    cJSON *whole = text == NULL ? NULL : cJSON_Parse(text);
-
-    cJSON_free(text);
-    cJSON_Delete(document);
-    return whole;
-}
-
 static void serve_report(struct http_call *call, void *context)
 {
     struct parts *parts = context;
@@ -242,7 +230,7 @@ static void serve_report(struct http_call *call, void *context)
         serve_api(call, context);
         return;
     }
-    report = readable(api_report(&one));
+    report = json_readable(api_report(&one));
     if (report != NULL && one.status == 200)
         answer_report(call, report, format);
     else

@@ -241,14 +241,3 @@ cJSON *analysis_json(const struct analysis *analysis)
                                &analysis->replay);
     return body;
 }
-
-cJSON *analysis_document(const struct analysis *analysis)
-{
-    cJSON *document = analysis_json(analysis);
-    char *text = cJSON_PrintUnformatted(document);
-
-    cJSON_Delete(document);
-    document = text == NULL ? NULL : cJSON_Parse(text);
-    cJSON_free(text);
-    return document;
-}

@@ -45,12 +45,7 @@ void analysis_free(struct analysis *analysis);
 
 cJSON *analysis_json(const struct analysis *analysis);
 
-/* The same to be read instead of written: json_text() writes texts down at once, and
- * cJSON gives none of those back. NULL when out of memory. */
-cJSON *analysis_document(const struct analysis *analysis);
-
-/* The same as a document of /api/report, under `name`, to be read. NULL when out of
- * memory. */
+/* The same as a document of /api/report, under `name`. */
 cJSON *analysis_report(const struct analysis *analysis, const char *name);
 
 /* What a file says beyond what every session does, added to `body`. */

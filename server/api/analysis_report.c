@@ -25,8 +25,7 @@ static void add_status(cJSON *body, const struct analysis *analysis, const char 
 
 cJSON *analysis_report(const struct analysis *analysis, const char *name)
 {
-    cJSON *body = cJSON_CreateObject(), *whole, *ops;
-    char *text;
+    cJSON *body = cJSON_CreateObject(), *ops;
 
     json_text(body, "version", TRAINGLASS_VERSION);
     json_count(body, "created_unix_ms", (uint64_t)time(NULL) * 1000);
@@ -41,10 +40,5 @@ cJSON *analysis_report(const struct analysis *analysis, const char *name)
     cJSON_AddItemToObject(ops, "cpu", ops_list_json(&analysis->cpu));
     cJSON_AddItemToObject(ops, "cuda", ops_list_json(&analysis->cuda));
     json_text(cJSON_AddObjectToObject(body, "overhead"), "reason", no_cost);
-    /* json_text() writes texts down at once: read again, they are items. */
-    text = cJSON_PrintUnformatted(body);
-    cJSON_Delete(body);
-    whole = text == NULL ? NULL : cJSON_Parse(text);
-    cJSON_free(text);
-    return whole;
+    return body;
 }

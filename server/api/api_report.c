@@ -27,22 +27,11 @@ static cJSON *begin(void)
     return body;
 }
 
-/* Raw texts of the store become items that a renderer can walk through. */
-static cJSON *parsed(const cJSON *run)
-{
-    char *text = cJSON_PrintUnformatted(run);
-    cJSON *whole = text != NULL ? cJSON_Parse(text) : NULL;
-
-    cJSON_free(text);
-    return whole;
-}
-
 /* The same parts; those that were not kept say so. NULL: no such run. */
 static cJSON *stored_report(struct runs *runs, const char *session)
 {
-    cJSON *raw = runs_find(runs, session), *run = parsed(raw), *body, *status;
+    cJSON *run = json_readable(runs_find(runs, session)), *body, *status;
 
-    cJSON_Delete(raw);
     if (run == NULL)
         return NULL;
     body = begin();

@@ -137,6 +137,16 @@ void json_columns(cJSON *object, const char *const *names, int count)
     cJSON_AddItemToObject(object, "columns", cJSON_CreateStringArray(names, count));
 }
 
+cJSON *json_readable(cJSON *document)
+{
+    char *text = document == NULL ? NULL : cJSON_PrintUnformatted(document);
+    cJSON *whole = text == NULL ? NULL : cJSON_Parse(text);
+
+    cJSON_free(text);
+    cJSON_Delete(document);
+    return whole;
+}
+
 static bool has_unit(const char *key)
 {
     static const char *const units[] = {"_ms",    "_us",    "_ns",    "_s",   "_pct",

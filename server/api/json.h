@@ -61,6 +61,11 @@ cJSON *json_row(cJSON *list);
 /* "columns": the names of what stands in each of `points`. */
 void json_columns(cJSON *object, const char *const *names, int count);
 
+/* The document with all of its texts to be read: json_text() writes some down as they are
+ * printed, and cJSON gives none of those back. Takes `document`; NULL out of memory, or of
+ * NULL. */
+cJSON *json_readable(cJSON *document);
+
 /* Numbers with a unit in their name, or in that of what they stand in, become null:
  * nothing was measured. Counts stay. */
 void json_forget(cJSON *document);

@@ -6,6 +6,7 @@
 
 #include "api/analysis.h"
 #include "api/api.h"
+#include "api/json.h"
 #include "query/status_query.h"
 #include "report/members.h"
 
@@ -48,7 +49,7 @@ static cJSON *in_memory(struct api_call *call, const struct selection *side,
 
     *error = analysis_ask(call->api->store, side, &all, &analysis);
     if (*error == 0) {
-        document = analysis_document(&analysis);
+        document = json_readable(analysis_json(&analysis));
         *error = document == NULL ? -ENOMEM : 0;
         *whole = analysis.summary.head.live || analysis.summary.head.from_file;
     }

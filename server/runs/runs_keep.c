@@ -112,7 +112,7 @@ static char *describe(struct store *store, const char *session, bool ended,
 
     (void)snprintf(whose.session, sizeof(whose.session), "%s", session);
     if (analysis_ask(store, &whose, &request, &analysis) == 0)
-        whole = analysis_document(&analysis);
+        whole = json_readable(analysis_json(&analysis));
     if (whole != NULL) {
         document = compare_extract(whole);
         say_what_ranks(document, store, &whose, analysis.summary.head.rank);

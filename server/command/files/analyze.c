@@ -258,7 +258,7 @@ static cJSON *pass_gate(struct store *store, const struct analysis *analysis,
     if (analysis_make(store, analysis->file, &more, &larger) == 0)
         larger.path = analysis->path;
     larger.summary.replay = analysis->summary.replay;
-    report = larger.path == NULL ? NULL : analysis_report(&larger, name);
+    report = larger.path == NULL ? NULL : json_readable(analysis_report(&larger, name));
     *code = judge(report, analysis->path, options, verdicts);
     if (options->keep->html != NULL) {
         cJSON_AddItemToObject(report, "fail_on", cJSON_Duplicate(verdicts, true));

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/json.h"
 #include "command/command.h"
 #include "report/report.h"
 
@@ -91,13 +92,11 @@ void analyze_keep_report(struct analyze_keep *keep, const struct cJSON *report)
 void analyze_keep_ranks(struct analyze_keep *keep, cJSON *ranks)
 {
     cJSON *list = cJSON_GetObjectItem(keep->several, "ranks");
-    char *text = list == NULL ? NULL : cJSON_PrintUnformatted(ranks);
 
-    /* json_text() writes texts down at once: read again, they are items. */
-    if (text != NULL)
-        cJSON_AddItemToArray(list, cJSON_Parse(text));
-    cJSON_free(text);
-    cJSON_Delete(ranks);
+    if (list != NULL)
+        cJSON_AddItemToArray(list, json_readable(ranks));
+    else
+        cJSON_Delete(ranks);
 }
 
 void analyze_keep_finish(struct analyze_keep *keep, bool whole)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "aggregate/store.h"
+#include "api/json.h"
 #include "command/command.h"
 #include "command/files/analyze.h"
 #include "command/gate.h"
@@ -120,7 +121,7 @@ static cJSON *read_trace(const struct analyze_file *file,
         error = analysis_make(store, &choice.chosen, request, &analysis);
         analysis.path = choice.chosen.name;
         if (error == 0)
-            document = analysis_document(&analysis);
+            document = json_readable(analysis_json(&analysis));
         analysis_free(&analysis);
     }
     if (error != 0 && error != -ECANCELED) /* else the caller says it */
