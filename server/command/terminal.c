@@ -62,20 +62,22 @@ void terminal_bar(double share, uint32_t width)
         putchar('#');
 }
 
-void terminal_ms(double ns, int width)
+const char *terminal_ms(char text[TERMINAL_NUMBER_BYTES], double ns, int width)
 {
     double ms = fabs(ns) >= (double)SUM_MAX_NS ? (double)NAN : ns / MS;
 
     if (isnan(ms) || ms == 0)
-        printf("%*s", width, isnan(ms) ? "-" : "0");
+        (void)snprintf(text, TERMINAL_NUMBER_BYTES, "%*s", width,
+                       isnan(ms) ? "-" : "0");
     else
-        printf("%*.*f", width,
-               ms >= 1000    ? 0
-               : ms >= 100   ? 1
-               : ms >= 1     ? 2
-               : ms >= 0.001 ? 3
-                             : 6, /* single nanoseconds */
-               ms);
+        (void)snprintf(text, TERMINAL_NUMBER_BYTES, "%*.*f", width,
+                       ms >= 1000    ? 0
+                       : ms >= 100   ? 1
+                       : ms >= 1     ? 2
+                       : ms >= 0.001 ? 3
+                                     : 6, /* single nanoseconds */
+                       ms);
+    return text;
 }
 
 void terminal_wrapped(const char *lead, const char *text, uint32_t indent,
@@ -100,14 +102,18 @@ void terminal_wrapped(const char *lead, const char *text, uint32_t indent,
     putchar('\n');
 }
 
-void terminal_count(uint64_t count)
+const char *terminal_count(char text[TERMINAL_NUMBER_BYTES], uint64_t count)
 {
     char digits[32];
     int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)count);
 
+    char *to = text;
+
     for (int i = 0; i < length; i++) {
         if (i > 0 && (length - i) % 3 == 0)
-            putchar(',');
-        putchar(digits[i]);
+            *to++ = ',';
+        *to++ = digits[i];
     }
+    *to = '\0';
+    return text;
 }

@@ -1,6 +1,7 @@
 /* The report of one trace on a terminal: what a step costs, where it goes, what to do.
  * Readable from 80 columns on; names are cut where there is no room, never numbers. */
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,15 +27,12 @@ static void print_head(const struct analysis *analysis, uint32_t columns)
 
     (void)snprintf(path, sizeof(path), "%s", analysis->path);
     terminal_clean(path);
-    printf("%s\n  ", strcmp(path, "-") == 0 ? "standard input" : path);
-    terminal_count(file->events);
-    if (file->span_ns < 1000000) {
-        fputs(" events, ", stdout);
-        terminal_ms((double)file->span_ns, 0);
-        fputs(" ms", stdout);
-    } else {
-        printf(" events, %.3f s", (double)file->span_ns / 1e9);
-    }
+    printf("%s\n  %s events, ", strcmp(path, "-") == 0 ? "standard input" : path,
+           COUNT_TEXT(file->events));
+    if (file->span_ns < 1000000)
+        printf("%s ms", MS_TEXT((double)file->span_ns, 0));
+    else
+        printf("%.3f s", (double)file->span_ns / 1e9);
     if (analysis->summary.head.rank >= 0)
         printf(", rank %d", analysis->summary.head.rank);
     for (uint32_t i = 0; i < gpu->device_count; i++)
@@ -48,12 +46,12 @@ static void print_head(const struct analysis *analysis, uint32_t columns)
         terminal_wrapped("  Note: ", file_rank_text(file->rank_from), 8, columns);
 }
 
-static void print_phase(const char *name, double ns, double share, uint32_t columns)
+/* Its name in `width` columns, its time, its share, a bar. */
+static void print_share(const char *name, uint32_t width, double ns, double share,
+                        uint32_t columns)
 {
-    printf("  %-14s", name);
-    terminal_ms(ns, 9);
-    printf(" ms %5.1f %%", 100 * share);
-    terminal_bar(share, columns - 40);
+    printf("  %-*s%s ms %5.1f %%", (int)width, name, MS_TEXT(ns, 9), 100 * share);
+    terminal_bar(share, columns - width - 26);
     putchar('\n');
 }
 
@@ -69,12 +67,12 @@ static void print_phases(const struct steps_summary *train, uint32_t columns)
             continue;
         known = true;
         rest_ns -= train->phase_ns[i];
-        print_phase(names[i], train->phase_ns[i], train->phase_share[i], columns);
+        print_share(names[i], 14, train->phase_ns[i], train->phase_share[i], columns);
     }
     if (!isnan(train->other_share))
-        print_phase("other", train->other_ns, train->other_share, columns);
+        print_share("other", 14, train->other_ns, train->other_share, columns);
     else if (known && rest_ns > train->mean_ns / 200)
-        print_phase("in no phase", rest_ns, rest_ns / train->mean_ns, columns);
+        print_share("in no phase", 14, rest_ns, rest_ns / train->mean_ns, columns);
     if (!known)
         puts("  phases are not known: the trace names no data loading, backward or "
              "optimizer");
@@ -89,15 +87,10 @@ static void print_steps(const struct analysis *analysis, uint32_t columns)
         puts("\nSteps  none: nothing in the trace lasts; shares are of its span");
         return;
     }
-    printf("\nStep  mean ");
-    terminal_ms(train->mean_ns, 0);
-    printf(" ms, median ");
-    terminal_ms(train->p50_ns, 0);
-    printf(", shortest ");
-    terminal_ms(train->min_ns, 0);
-    printf(", longest ");
-    terminal_ms(train->max_ns, 0);
-    printf("\n  %llu step%s (%lld-%lld)%s\n", (unsigned long long)train->count,
+    printf("\nStep  mean %s ms, median %s, shortest %s, longest %s\n",
+           MS_TEXT(train->mean_ns, 0), MS_TEXT(train->p50_ns, 0),
+           MS_TEXT(train->min_ns, 0), MS_TEXT(train->max_ns, 0));
+    printf("  %llu step%s (%lld-%lld)%s\n", (unsigned long long)train->count,
            train->count == 1 ? "" : "s", (long long)window->first_step,
            (long long)window->last_step,
            analysis->file->inferred_steps ? ", each ends with an optimizer's update"
@@ -111,52 +104,45 @@ static void print_steps(const struct analysis *analysis, uint32_t columns)
 
 static void print_device(const struct gpu_device *device, uint32_t columns)
 {
-    static const char *const uses[GPU_USES] = {"compute", "communication", "copies"};
+    static const char *const uses[GPU_USES] = {"busy  compute", "busy  communication",
+                                               "busy  copies"};
     static const char *const idles[GPU_IDLES] = {
-        [GPU_IDLE_DATA] = "waits for data",
-        [GPU_IDLE_SYNC] = "host waited (sync)",
-        [GPU_IDLE_LAUNCH] = "launches too slow",
-        [GPU_IDLE_COPY] = "host copies",
-        [GPU_IDLE_ALLOC] = "allocation",
-        [GPU_IDLE_SETUP] = "set-up",
-        [GPU_IDLE_COLLECTIVE] = "other ranks",
-        [GPU_IDLE_PYTHON] = "Python between ops",
-        [GPU_IDLE_UNKNOWN] = "unknown"};
+        [GPU_IDLE_DATA] = "idle  waits for data",
+        [GPU_IDLE_SYNC] = "idle  host waited (sync)",
+        [GPU_IDLE_LAUNCH] = "idle  launches too slow",
+        [GPU_IDLE_COPY] = "idle  host copies",
+        [GPU_IDLE_ALLOC] = "idle  allocation",
+        [GPU_IDLE_SETUP] = "idle  set-up",
+        [GPU_IDLE_COLLECTIVE] = "idle  other ranks",
+        [GPU_IDLE_PYTHON] = "idle  Python between ops",
+        [GPU_IDLE_UNKNOWN] = "idle  unknown"};
     double span = device->span_ns;
 
     if (!(span > 0))
         return;
-    printf("\n%s  busy %.1f %%, idle %.1f %% of ", device->device,
-           100 * device->busy_ns / span, 100 - 100 * device->busy_ns / span);
-    terminal_ms(span, 0);
-    puts(" ms");
-    for (int i = 0; i < (int)GPU_USES + (int)GPU_IDLES; i++) {
-        double ns =
-            i < GPU_USES ? device->all_use_ns[i] : device->all_idle_ns[i - GPU_USES];
-
-        if (ns == 0 && i != (int)GPU_USES + (int)GPU_IDLE_UNKNOWN)
-            continue;
-        printf("  %-5s %-19s", i < GPU_USES ? "busy" : "idle",
-               i < GPU_USES ? uses[i] : idles[i - GPU_USES]);
-        terminal_ms(ns, 9);
-        printf(" ms %5.1f %%", 100 * ns / span);
-        terminal_bar(ns / span, columns - 51);
-        putchar('\n');
-    }
-    if (device->overlap_ns > 0) {
-        printf("  communication beside compute: ");
-        terminal_ms(device->overlap_ns, 0);
-        puts(" ms");
-    }
+    printf("\n%s  busy %.1f %%, idle %.1f %% of %s ms\n", device->device,
+           100 * device->busy_ns / span, 100 - 100 * device->busy_ns / span,
+           MS_TEXT(span, 0));
+    for (int i = 0; i < GPU_USES; i++)
+        if (device->all_use_ns[i] != 0)
+            print_share(uses[i], 25, device->all_use_ns[i],
+                        device->all_use_ns[i] / span, columns);
+    for (int i = 0; i < GPU_IDLES; i++)
+        if (device->all_idle_ns[i] != 0 || i == GPU_IDLE_UNKNOWN)
+            print_share(idles[i], 25, device->all_idle_ns[i],
+                        device->all_idle_ns[i] / span, columns);
+    if (device->overlap_ns > 0)
+        printf("  communication beside compute: %s ms\n",
+               MS_TEXT(device->overlap_ns, 0));
 }
 
 static void print_lost_launches(const struct gpu_answer *gpu)
 {
     if (gpu->lost_launches == 0 || gpu->device_count == 0)
         return;
-    printf("  ");
-    terminal_count(gpu->lost_launches);
-    puts(" launches have no kernel in the file: idle time behind them is unknown");
+    printf("  %s launches have no kernel in the file: idle time behind them is "
+           "unknown\n",
+           COUNT_TEXT(gpu->lost_launches));
 }
 
 /* ---- ops, memory ----------------------------------------------------------------------------- */
@@ -185,6 +171,53 @@ static void print_detail(const struct ops_answer *ops, const struct op_row *row,
     }
 }
 
+/* What is shown next to the times of a CPU op: the memory that it is sorted by, or the time
+ * of what it launched. */
+struct beside {
+    enum ops_sort sort;
+    const char *title;
+    size_t at; /* in a row */
+};
+
+static const struct beside *beside_of(enum ops_sort sort)
+{
+    static const struct beside all[] = {
+        {OPS_BY_HOST_BYTES, "own memory", offsetof(struct op_row, host_bytes)},
+        {OPS_BY_HOST_TOTAL_BYTES, "memory", offsetof(struct op_row, host_total_bytes)},
+        {OPS_BY_DEVICE_BYTES, "own device", offsetof(struct op_row, device_bytes)},
+        {OPS_BY_DEVICE_TOTAL_BYTES, "device mem",
+         offsetof(struct op_row, device_total_bytes)},
+        {0, "device ms", offsetof(struct op_row, device_total_ns)}};
+    size_t last = sizeof(all) / sizeof(all[0]) - 1, i = 0;
+
+    while (i < last && all[i].sort != sort)
+        i++;
+    return &all[i];
+}
+
+/* In ten columns. */
+static void print_beside(const struct op_row *row, const struct beside *beside)
+{
+    double value;
+
+    memcpy(&value, (const char *)row + beside->at, sizeof(value));
+    if (beside->at == offsetof(struct op_row, device_total_ns))
+        fputs(MS_TEXT(value, 10), stdout);
+    else if (isnan(value))
+        printf("%10s", "-");
+    else
+        printf("%6.1f MiB", value / 1048576);
+}
+
+static void print_name(const struct op_row *row, uint32_t width)
+{
+    bool shorter = row->short_name != NULL && *row->short_name != '\0';
+
+    printf("  ");
+    terminal_cell(shorter ? row->short_name : row->name, width);
+    printf("  %8.0f ", row->count);
+}
+
 static bool any_launch(const struct ops_answer *ops)
 {
     for (uint32_t i = 0; i < ops->row_count; i++)
@@ -193,109 +226,67 @@ static bool any_launch(const struct ops_answer *ops)
     return false;
 }
 
-/* In ten characters. */
-static void print_bytes(double bytes)
+static void print_other_ops(const struct ops_answer *ops)
 {
-    if (isnan(bytes))
-        printf("%10s", "-");
-    else
-        printf("%6.1f MiB", bytes / 1048576);
+    if (ops->other_ops > 0)
+        printf("  and %u more: %s ms\n", ops->other_ops,
+               MS_TEXT(ops->other.self_ns, 0));
 }
 
-/* What stands beside the times of a CPU op: the memory that it is sorted by, or the time
- * of what it launched. Without a row its title. */
-static void print_beside(const struct op_row *row, enum ops_sort sort)
+static void print_cpu_ops(const struct ops_answer *ops, enum ops_sort sort,
+                          uint32_t columns)
 {
-    switch (sort) {
-    case OPS_BY_HOST_BYTES:
-        row == NULL ? (void)printf("own memory") : print_bytes(row->host_bytes);
-        break;
-    case OPS_BY_HOST_TOTAL_BYTES:
-        row == NULL ? (void)printf("    memory") : print_bytes(row->host_total_bytes);
-        break;
-    case OPS_BY_DEVICE_BYTES:
-        row == NULL ? (void)printf("own device") : print_bytes(row->device_bytes);
-        break;
-    case OPS_BY_DEVICE_TOTAL_BYTES:
-        row == NULL ? (void)printf("device mem") : print_bytes(row->device_total_bytes);
-        break;
-    default:
-        if (row == NULL)
-            printf(" device ms");
-        else
-            terminal_ms(row->device_total_ns, 10);
-    }
-}
-
-static bool any_tensor_cores(const struct ops_answer *ops)
-{
-    for (uint32_t i = 0; i < ops->row_count; i++)
-        if (ops->rows[i].tensor_cores)
-            return true;
-    return false;
-}
-
-static void print_name(const struct op_row *row, uint32_t width)
-{
-    bool shorter = row->short_name != NULL && *row->short_name != '\0';
-
-    terminal_cell(shorter ? row->short_name : row->name, width);
-}
-
-static void print_ops(const struct ops_answer *ops, enum ops_sort sort,
-                      bool accelerator, uint32_t columns)
-{
-    bool launches = any_launch(ops);
-    uint32_t name = columns - (accelerator ? 43 : 52) - (launches ? 9 : 0);
+    const struct beside *beside = beside_of(sort);
+    uint32_t name = columns - 52 - (any_launch(ops) ? 9 : 0);
 
     if (ops->row_count == 0)
         return;
     printf("\n");
-    terminal_cell(accelerator ? "Device ops" : "CPU ops", name + 2);
-    if (accelerator)
-        printf("  %8s %11s %9s %6s%s\n", "calls", "total ms", "mean us", "share",
-               launches ? "  occup." : "");
-    if (!accelerator) {
-        printf("  %8s %10s %10s ", "calls", "self ms", "total ms");
-        print_beside(NULL, sort);
-        printf(" %6s\n", "share");
-    }
+    terminal_cell("CPU ops", name + 2);
+    printf("  %8s %10s %10s %10s %6s\n", "calls", "self ms", "total ms", beside->title,
+           "share");
     for (uint32_t i = 0; i < ops->row_count; i++) {
         const struct op_row *row = &ops->rows[i];
 
-        printf("  ");
         print_name(row, name);
-        printf("  %8.0f ", row->count);
-        if (!accelerator && strcmp(row->kind, "range") == 0)
-            printf("%10s", "range");
-        else if (!accelerator)
-            terminal_ms(row->self_ns, 10);
-        else
-            terminal_ms(row->total_ns, 11);
-        printf(" ");
-        if (accelerator) {
-            printf("%9.1f %5.1f%%", row->mean_ns / 1000, 100 * row->share);
-            if (!isnan(row->launch.occupancy_pct))
-                printf(" %4.0f %%%s", row->launch.occupancy_pct,
-                       row->tensor_cores ? " T" : "");
-            else if (row->tensor_cores && launches)
-                printf("        T");
-            putchar('\n');
-            continue;
-        }
-        terminal_ms(row->total_ns, 10);
-        printf(" ");
-        print_beside(row, sort);
+        printf("%10s %s ",
+               strcmp(row->kind, "range") == 0 ? "range" : MS_TEXT(row->self_ns, 10),
+               MS_TEXT(row->total_ns, 10));
+        print_beside(row, beside);
         printf(" %5.1f%%\n", 100 * row->share);
         print_detail(ops, row, columns);
     }
-    if (launches && any_tensor_cores(ops))
-        puts("  T: on tensor cores, as far as the name tells");
-    if (ops->other_ops > 0) {
-        printf("  and %u more: ", ops->other_ops);
-        terminal_ms(ops->other.self_ns, 0);
-        puts(" ms");
+    print_other_ops(ops);
+}
+
+static void print_device_ops(const struct ops_answer *ops, uint32_t columns)
+{
+    bool launches = any_launch(ops), tensor_cores = false;
+    uint32_t name = columns - 43 - (launches ? 9 : 0);
+
+    if (ops->row_count == 0)
+        return;
+    printf("\n");
+    terminal_cell("Device ops", name + 2);
+    printf("  %8s %11s %9s %6s%s\n", "calls", "total ms", "mean us", "share",
+           launches ? "  occup." : "");
+    for (uint32_t i = 0; i < ops->row_count; i++) {
+        const struct op_row *row = &ops->rows[i];
+
+        tensor_cores = tensor_cores || row->tensor_cores;
+        print_name(row, name);
+        printf("%s %9.1f %5.1f%%", MS_TEXT(row->total_ns, 11), row->mean_ns / 1000,
+               100 * row->share);
+        if (!isnan(row->launch.occupancy_pct))
+            printf(" %4.0f %%%s", row->launch.occupancy_pct,
+                   row->tensor_cores ? " T" : "");
+        else if (row->tensor_cores && launches)
+            printf("        T");
+        putchar('\n');
     }
+    if (launches && tensor_cores)
+        puts("  T: on tensor cores, as far as the name tells");
+    print_other_ops(ops);
 }
 
 static void print_memory(const struct analysis *analysis)
@@ -316,9 +307,9 @@ static void print_memory(const struct analysis *analysis)
 
         for (; value >= 1024 && unit < 2; unit++)
             value /= 1024;
-        printf("  %-8s %8.2f %s at ", peak->device, value, units[unit]);
-        terminal_ms((double)peak->time_ns, 0);
-        printf(" ms%s%s\n", peak->op != NULL && *peak->op != '\0' ? ", during " : "",
+        printf("  %-8s %8.2f %s at %s ms%s%s\n", peak->device, value, units[unit],
+               MS_TEXT((double)peak->time_ns, 0),
+               peak->op != NULL && *peak->op != '\0' ? ", during " : "",
                peak->op != NULL ? peak->op : "");
     }
 }
@@ -396,19 +387,13 @@ static void print_replay(const struct analysis *analysis, uint32_t columns)
 
     if (replay->table.steps == 0)
         return;
-    printf("\nCritical path  of step %lld, ", (long long)replay->number);
-    terminal_ms(replay->duration_ns, 0);
-    puts(" ms");
+    printf("\nCritical path  of step %lld, %s ms\n", (long long)replay->number,
+           MS_TEXT(replay->duration_ns, 0));
     for (int i = 0; i < REPLAY_KINDS; i++) {
         double share = replay->kind_ns[i] / replay->duration_ns;
 
-        if (share < 0.001)
-            continue;
-        printf("  %-17s", kinds[i]);
-        terminal_ms(replay->kind_ns[i], 9);
-        printf(" ms %5.1f %%", 100 * share);
-        terminal_bar(share, columns - 43);
-        putchar('\n');
+        if (!(share < 0.001))
+            print_share(kinds[i], 17, replay->kind_ns[i], share, columns);
     }
     print_launched(&replay->table, columns);
 }
@@ -524,13 +509,9 @@ static void print_findings(const struct analysis *analysis, uint32_t columns)
 
 static void print_reason(const char *reason, uint64_t count, uint64_t offset)
 {
-    if (count == 0)
-        return;
-    printf("  ");
-    terminal_count(count);
-    printf(": %s, first at byte ", reason);
-    terminal_count(offset);
-    putchar('\n');
+    if (count > 0)
+        printf("  %s: %s, first at byte %s\n", COUNT_TEXT(count), reason,
+               COUNT_TEXT(offset));
 }
 
 static void print_skipped(const struct analysis *analysis)
@@ -538,11 +519,8 @@ static void print_skipped(const struct analysis *analysis)
     const struct file_result *file = analysis->file;
     uint64_t skipped = analysis_skipped(file);
 
-    if (skipped > 0) {
-        printf("\nSkipped events  ");
-        terminal_count(skipped);
-        putchar('\n');
-    }
+    if (skipped > 0)
+        printf("\nSkipped events  %s\n", COUNT_TEXT(skipped));
     for (int i = 0; i < TRACE_SKIPS; i++)
         print_reason(trace_skip_text((enum trace_skip)i), file->reader_skipped[i],
                      file->reader_offset[i]);
@@ -558,9 +536,8 @@ static void print_incomplete(const struct file_result *file)
     for (int i = 0; i < FILE_REMARKS; i++) {
         if (file->remarks[i] == 0)
             continue;
-        fputs(any ? "  " : "\nIncomplete\n  ", stdout);
-        terminal_count(file->remarks[i]);
-        printf(" %s\n", file_remark_text((enum file_remark)i));
+        printf("%s%s %s\n", any ? "  " : "\nIncomplete\n  ",
+               COUNT_TEXT(file->remarks[i]), file_remark_text((enum file_remark)i));
         any = true;
     }
 }
@@ -577,9 +554,9 @@ void analyze_report(const struct analysis *analysis,
     print_replay(analysis, columns);
     print_what_ifs(&analysis->summary, columns);
     if (options->cpu)
-        print_ops(&analysis->cpu, options->request.sort, false, columns);
+        print_cpu_ops(&analysis->cpu, options->request.sort, columns);
     if (options->cuda)
-        print_ops(&analysis->cuda, options->request.sort, true, columns);
+        print_device_ops(&analysis->cuda, columns);
     print_memory(analysis);
     print_skipped(analysis);
     print_incomplete(analysis->file);

@@ -59,11 +59,8 @@ static void print_part(const char *name, const cJSON *part, uint32_t columns)
 
     if (isnan(before) || isnan(after) || (before == 0 && after == 0))
         return;
-    printf("  %-14s", name);
-    terminal_ms(before * MS, 9);
-    fputs(" -> ", stdout);
-    terminal_ms(after * MS, 9);
-    fputs(" ms ", stdout);
+    printf("  %-14s%s -> %s ms ", name, MS_TEXT(before * MS, 9),
+           MS_TEXT(after * MS, 9));
     print_difference(NUMBER(part, "diff_ms"), 9);
     print_percent(NUMBER(part, "diff_pct"));
     printf("  %s", verdict(part));
@@ -179,9 +176,8 @@ static void print_finding(const cJSON *row, uint32_t width, uint32_t columns)
 
     fputs("  ", stdout);
     terminal_cell(TEXT(row, "title"), width);
-    terminal_ms(NUMBER(row, "base_ms_per_step") * MS, 10);
-    terminal_ms(NUMBER(row, "ms_per_step") * MS, 10);
-    putchar(' ');
+    printf("%s%s ", MS_TEXT(NUMBER(row, "base_ms_per_step") * MS, 10),
+           MS_TEXT(NUMBER(row, "ms_per_step") * MS, 10));
     print_difference(NUMBER(row, "diff_ms"), 10);
     printf(" %s%s\n", strcmp(state, "same") == 0 ? "" : state,
            may_be_the_same(row) ? "?" : "");
@@ -228,9 +224,8 @@ static void print_op(const cJSON *row, uint32_t width)
 
     fputs("  ", stdout);
     terminal_cell(*short_name != '\0' ? short_name : TEXT(row, "name"), width);
-    terminal_ms(NUMBER(row, "base_per_step_ms") * MS, 10);
-    terminal_ms(NUMBER(row, "per_step_ms") * MS, 10);
-    putchar(' ');
+    printf("%s%s ", MS_TEXT(NUMBER(row, "base_per_step_ms") * MS, 10),
+           MS_TEXT(NUMBER(row, "per_step_ms") * MS, 10));
     print_difference(NUMBER(row, "diff_ms"), 10);
     print_percent(NUMBER(row, "diff_pct"));
     printf(" %s\n", strcmp(state, "same") == 0 ? "" : state);
