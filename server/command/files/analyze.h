@@ -6,14 +6,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyze_keep.h"
 #include "api/analysis.h"
 #include "command/command.h"
+#include "ingest/file/paths.h"
 #include "report/fail_on.h"
+#include "trace/flame.h"
 
 /* The newest quarter of a million events of each file, for the steps that are replayed: under
  * 0.1 s. The tables need none. */
 #define ANALYZE_HISTORY_BYTES ((uint64_t)8 << 20)
+
+/* What is written next to the report: stacks, a flame graph, a page. Each is whole or not
+ * there. */
+struct analyze_keep {
+    const char *stacks, *flame, *html; /* paths; NULL not wanted */
+    enum flame_metric metric;          /* of the stacks */
+    const char *name;                  /* of the trace */
+    int code;                          /* exit code of what was written so far */
+    cJSON *several; /* of more files than one: their reports; NULL of one */
+};
 
 struct analyze_options {
     struct analysis_request request;
@@ -41,6 +52,22 @@ struct analyze_files {
 int analyze_files_find(struct analyze_files *files, char **words, int count,
                        const char **what);
 void analyze_files_free(struct analyze_files *files);
+/* A line on stderr of what analyze_files_find() failed with. */
+void analyze_complain_of_files(const char *what, int error);
+
+/* The first trace of a file, of several the rank that is asked for; for
+ * analyze_files_load(). */
+struct analyze_first {
+    int32_t rank; /* SELECT_ANY */
+    struct file_result chosen, refused;
+    bool found;
+};
+void analyze_take_first(void *user, const struct file_result *result, int error);
+
+/* What a path is called: "-" is standard input. */
+const char *analyze_name(const char *path);
+/* What stands behind its last slash. */
+const char *analyze_last_part(const char *path);
 
 /* While a reader runs: a line of progress on a terminal after a second, and Ctrl-C ends
  * the reading. `user` is a struct analyze_watch, zero but for the path before
@@ -69,6 +96,14 @@ int analyze_files_load(struct store *store, const struct analyze_file *file,
                        const struct analyze_options *options, file_on_part *on_part,
                        void *user);
 
+/* What the words ask for; false after a line on stderr. */
+bool analyze_read_flags(const struct invocation *invocation,
+                        struct analyze_options *options);
+bool analyze_read_keep(const struct invocation *invocation, struct analyze_keep *keep);
+
+/* False, after a line that says of the flag what it takes. */
+bool analyze_refuse(const char *flag, const char *value, const char *wanted);
+
 /* A whole number in [low, high]; false after a line on stderr that names the flag. */
 bool analyze_read_number(const char *flag, const char *text, int64_t low, int64_t high,
                          int64_t *number);
@@ -76,8 +111,32 @@ bool analyze_read_number(const char *flag, const char *text, int64_t low, int64_
 /* "5-10" or "7"; false after a line on stderr. */
 bool analyze_read_steps(const char *text, struct window *window);
 
+bool analyze_keep_wants_paths(const struct analyze_keep *keep);
+
+/* Of one file: written at once. Of several: kept for the page of all. NULL is no memory
+ * for it. */
+void analyze_keep_report(struct analyze_keep *keep, const cJSON *report);
+
+/* Ranks that were compared, as /api/ranks says it; takes `ranks`. */
+void analyze_keep_ranks(struct analyze_keep *keep, cJSON *ranks);
+
+/* After the last of several files; what was interrupted is not `whole`, and not written. */
+void analyze_keep_finish(struct analyze_keep *keep, bool whole);
+
+/* For file_request.on_paths; `user` is a struct analyze_keep. */
+void analyze_keep_paths(void *user, const struct file_paths *paths);
+
 void analyze_report(const struct analysis *analysis,
                     const struct analyze_options *options, uint32_t columns);
+void analyze_report_findings(const struct analysis *analysis, uint32_t columns);
+void analyze_report_what_ifs(const struct bottlenecks_answer *summary,
+                             uint32_t columns);
+
+/* Three of them, and no power of ten. */
+#define ANALYZE_DIGITS_BYTES 16
+const char *analyze_digits(char text[ANALYZE_DIGITS_BYTES], double value);
+#define DIGITS(value) analyze_digits((char[ANALYZE_DIGITS_BYTES]){0}, value)
+
 struct ranks_answer;
 void analyze_report_ranks(const struct ranks_answer *answer);
 

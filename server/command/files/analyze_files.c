@@ -125,6 +125,38 @@ void analyze_files_free(struct analyze_files *files)
     free(files->list);
 }
 
+void analyze_complain_of_files(const char *what, int error)
+{
+    command_complain("%.300s: %s", what,
+                     error == -ENOENT ? "no such file, or a folder without traces"
+                                      : strerror(-error));
+}
+
+void analyze_take_first(void *user, const struct file_result *result, int error)
+{
+    struct analyze_first *first = user;
+
+    if (error != 0)
+        first->refused = *result;
+    if (error != 0 || first->found ||
+        (first->rank != SELECT_ANY && result->rank != first->rank))
+        return;
+    first->chosen = *result;
+    first->found = true;
+}
+
+const char *analyze_name(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
+const char *analyze_last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
 /* ---- reading with patience ------------------------------------------------------------ */
 
 /* What a signal stops; written around the run of a reader. */
@@ -230,8 +262,7 @@ int analyze_interrupted(const char *path)
 
     if (number == 0)
         return 0;
-    command_complain("%.300s: interrupted",
-                     strcmp(path, "-") == 0 ? "standard input" : path);
+    command_complain("%.300s: interrupted", analyze_name(path));
     return 128 + number;
 }
 

@@ -1,11 +1,9 @@
-#include "analyze_keep.h"
-
-#include <cjson/cJSON.h>
+/* The files that analyze writes next to its answer. */
 #include <errno.h>
 #include <string.h>
 
 #include "api/json.h"
-#include "command/command.h"
+#include "command/files/analyze.h"
 #include "report/report.h"
 
 #define REPORTS_MAX 64 /* in memory, some 200 KB each; the page holds fewer */
@@ -74,7 +72,7 @@ void analyze_keep_paths(void *user, const struct file_paths *paths)
         write_one(keep, paths, keep->flame, write_flame);
 }
 
-void analyze_keep_report(struct analyze_keep *keep, const struct cJSON *report)
+void analyze_keep_report(struct analyze_keep *keep, const cJSON *report)
 {
     cJSON *list = cJSON_GetObjectItem(keep->several, "reports");
     int error = report == NULL ? -ENOMEM : 0;

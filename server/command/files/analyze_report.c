@@ -3,16 +3,12 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "api/api.h"
 #include "command/files/analyze.h"
 #include "command/terminal.h"
-#include "findings/figure.h"
-#include "findings/findings.h"
-#include "query/what_if.h"
+#include "query/ranks_query.h"
 
 #define MS 1e6
 
@@ -316,21 +312,12 @@ static void print_memory(const struct analysis *analysis)
 
 /* ---- replayed steps ---------------------------------------------------------------------------- */
 
-#define DIGITS 16
-
-/* Three of them, and no power of ten. */
-static const char *digits(char text[DIGITS], double value)
-{
-    snprintf(text, DIGITS, value >= 999.5 ? "%.0f" : "%.3g", value);
-    return text;
-}
-
 /* A device works in no phase: the host is in another one by then. */
 static void print_launched(const struct replay_table *table, uint32_t columns)
 {
     static const char *const names[EVENT_PHASES + 1] = {
         "data loading", "forward", "backward", "the optimizer", "no phase"};
-    char text[256], ms[DIGITS];
+    char text[256];
     size_t length = 0;
 
     for (uint32_t i = 0; i <= EVENT_PHASES; i++)
@@ -338,33 +325,12 @@ static void print_launched(const struct replay_table *table, uint32_t columns)
             length += (size_t)snprintf(text + length, sizeof(text) - length,
                                        "%s%s ms%s in %s",
                                        length == 0 ? "Device work: " : ", ",
-                                       digits(ms, table->launched_ns[i] / MS),
+                                       DIGITS(table->launched_ns[i] / MS),
                                        length == 0 ? " a step launched" : "", names[i]);
     if (length == 0)
         return;
     (void)snprintf(text + length, sizeof(text) - length, ".");
     terminal_wrapped("- ", text, 4, columns);
-}
-
-static void print_what_ifs(const struct bottlenecks_answer *summary, uint32_t columns)
-{
-    struct what_if told;
-    bool any = false;
-
-    for (uint32_t i = 0; i < REPLAY_WHAT_IFS; i++) {
-        char text[256], low[DIGITS], high[DIGITS];
-
-        if (!what_if_told(summary, findings_loading_saves(summary),
-                          (enum replay_what_if)i, &told))
-            continue;
-        if (!any)
-            puts("\nWhat if");
-        any = true;
-        (void)snprintf(text, sizeof(text), "%s, a step would take %s to %s ms.",
-                       what_if_title((enum replay_what_if)i),
-                       digits(low, told.low_ns / MS), digits(high, told.high_ns / MS));
-        terminal_wrapped("- ", text, 4, columns);
-    }
 }
 
 /* What the step waited for, in the order of the kinds: first the host's, then devices'. */
@@ -398,114 +364,7 @@ static void print_replay(const struct analysis *analysis, uint32_t columns)
     print_launched(&replay->table, columns);
 }
 
-/* ---- findings, what was skipped ----------------------------------------------------------------- */
-
-/* "2.1 ms per step (12 %), 1.8 to 2.4 ms, measured"; a risk, and what nobody knows the
- * price of, has none. */
-static void put_price(const struct finding *finding, char *text, size_t size)
-{
-    char price[DIGITS], low[DIGITS], high[DIGITS], between[64] = "";
-
-    if (!(finding->ns_per_step > 0)) {
-        text[0] = '\0';
-        return;
-    }
-    if (finding->high_ns > finding->low_ns)
-        snprintf(between, sizeof(between), ", %s to %s ms",
-                 digits(low, finding->low_ns / MS),
-                 digits(high, finding->high_ns / MS));
-    snprintf(text, size, ": %s ms per step (%.0f %%)%s, %s",
-             digits(price, finding->ns_per_step / MS), 100 * finding->share, between,
-             finding->estimated ? "estimated" : "measured");
-}
-
-/* What was measured, and which step shows it best. */
-static void print_evidence(const struct finding *finding, uint32_t columns)
-{
-    char text[4096] = "";
-    size_t used = 0;
-
-    for (uint32_t i = 0; i < finding->evidence_count && used < sizeof(text) - 300;
-         i++) {
-        struct figure figure;
-
-        figure_of(&finding->evidence[i], &figure);
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %.*s",
-                                 i > 0 ? "; " : "", figure.name,
-                                 figure_length(figure.value), figure.value);
-    }
-    if (finding->worst_step != NOT_KNOWN)
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "%sworst step %lld",
-                                 used > 0 ? "; " : "", (long long)finding->worst_step);
-    if (used > 0)
-        terminal_wrapped("", text, 5, columns);
-}
-
-/* Between quotes of a shell, as one word. */
-static void put_word(const char *text)
-{
-    putchar('\'');
-    for (; *text != '\0'; text++)
-        fputs(*text == '\'' ? "'\\''" : (char[]){*text, '\0'}, stdout);
-    putchar('\'');
-}
-
-/* How to look at that step, to be copied. */
-static void print_cut(const struct analysis *analysis, long long step)
-{
-    char clean[4096];
-    struct stat status;
-
-    (void)snprintf(clean, sizeof(clean), "%s", analysis->path);
-    terminal_clean(clean);
-    if (analysis->file->whole_step || stat(analysis->path, &status) != 0 ||
-        !S_ISREG(status.st_mode) || strcmp(analysis->path, clean) != 0)
-        return;
-    fputs("  The trace of one step:\n  trainglass cut ", stdout);
-    put_word(clean);
-    printf(" --steps %lld -o step-%lld.json.gz\n", step, step);
-}
-
-static void print_finding(uint32_t number, const struct finding *finding,
-                          uint32_t columns)
-{
-    char lead[16], price[128], text[1024];
-
-    snprintf(lead, sizeof(lead), "%u. ", number);
-    put_price(finding, price, sizeof(price));
-    snprintf(text, sizeof(text), "%s%s", finding->title, price);
-    terminal_wrapped(lead, text, 5, columns);
-    snprintf(text, sizeof(text), "%s (%s)", finding->sentence, finding->formula);
-    terminal_wrapped("", text, 5, columns);
-    print_evidence(finding, columns);
-    for (uint32_t i = 0; i < finding->advice_count; i++)
-        terminal_wrapped("- ", finding->advice[i], 7, columns);
-    snprintf(text, sizeof(text), "Wrong if: %s", finding->wrong_if);
-    terminal_wrapped("", text, 5, columns);
-}
-
-static void print_findings(const struct analysis *analysis, uint32_t columns)
-{
-    struct findings findings;
-    int64_t step = NOT_KNOWN;
-
-    findings_find(&analysis->summary, NULL, &findings);
-    if (analysis->summary.head.steps > 0)
-        printf("\nWhat costs time%s\n",
-               analysis->summary.head.steps == 1 ? ", as far as one step tells" : "");
-    for (uint32_t i = 0; i < findings.count; i++) {
-        print_finding(i + 1, &findings.list[i], columns);
-        if (step == NOT_KNOWN)
-            step = findings.list[i].worst_step;
-    }
-    if (step != NOT_KNOWN)
-        print_cut(analysis, (long long)step);
-    if (findings.verdict[0] != '\0')
-        terminal_wrapped("", findings.verdict, 2, columns);
-    else if (findings.count == 0 && analysis->summary.head.steps > 0)
-        printf("  nothing that the rules know stands out\n");
-    findings_free(&findings);
-}
+/* ---- what was skipped ---------------------------------------------------------------------------- */
 
 static void print_reason(const char *reason, uint64_t count, uint64_t offset)
 {
@@ -550,9 +409,9 @@ void analyze_report(const struct analysis *analysis,
     for (uint32_t i = 0; i < analysis->gpu.device_count; i++)
         print_device(&analysis->gpu.devices[i], columns);
     print_lost_launches(&analysis->gpu);
-    print_findings(analysis, columns);
+    analyze_report_findings(analysis, columns);
     print_replay(analysis, columns);
-    print_what_ifs(&analysis->summary, columns);
+    analyze_report_what_ifs(&analysis->summary, columns);
     if (options->cpu)
         print_cpu_ops(&analysis->cpu, options->request.sort, columns);
     if (options->cuda)
@@ -560,5 +419,32 @@ void analyze_report(const struct analysis *analysis,
     print_memory(analysis);
     print_skipped(analysis);
     print_incomplete(analysis->file);
+    putchar('\n');
+}
+
+/* ---- ranks of a folder ---------------------------------------------------------------------- */
+
+void analyze_report_ranks(const struct ranks_answer *answer)
+{
+    printf("Ranks  %4s %9s %9s %9s %9s %9s\n", "", "step ms", "own", "waits", "data",
+           "forward");
+    for (uint32_t i = 0; i < answer->row_count; i++) {
+        const struct rank_row *row = &answer->rows[i];
+
+        printf("  rank %4d %s %s %s %s %s\n", row->rank, MS_TEXT(row->step_ns, 9),
+               MS_TEXT(row->own_ns, 9), MS_TEXT(row->wait_ns, 9),
+               MS_TEXT(row->phase_ns[EVENT_PHASE_DATA], 9),
+               MS_TEXT(row->phase_ns[EVENT_PHASE_FORWARD], 9));
+    }
+    if (!answer->comparable) {
+        printf("  not comparable: %s\n", answer->head.reason);
+    } else if (answer->slowest < 0) {
+        puts("  no rank stands out");
+    } else {
+        printf("  rank %d is the slowest in %.0f %% of the steps, by %s ms per step "
+               "(%s)\n",
+               answer->slowest, 100 * answer->slowest_share,
+               MS_TEXT(answer->slowest_by_ns, 0), answer->slowest_cause);
+    }
     putchar('\n');
 }

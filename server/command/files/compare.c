@@ -17,27 +17,34 @@
 #include "report/members.h"
 #include "wire/text.h"
 
-#define RESULT_BYTES_MAX   ((size_t)64 << 20)
-#define RESULT_FIRST_BYTES 64u
+#define RESULT_BYTES_MAX ((size_t)64 << 20)
+#define FIRST_BYTES      64u
 
 enum flag { FLAG_TOP, FLAG_RANK, FLAG_STEPS, FLAG_FAIL_ON };
+
+/* How a file begins; false for what is none, such as a pipe. */
+static bool read_first(const char *path, char first[FIRST_BYTES + 1])
+{
+    struct stat status;
+    FILE *file =
+        stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
+
+    if (file == NULL)
+        return false;
+    first[fread(first, 1, FIRST_BYTES, file)] = '\0';
+    fclose(file);
+    return true;
+}
 
 /* A result of `analyze --json` names its session first, a trace never does. What can be
  * read only once, as a pipe, is a trace. */
 static bool is_result(const char *path)
 {
-    char first[RESULT_FIRST_BYTES + 1] = "";
-    struct stat status;
-    FILE *file =
-        stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
-    size_t length;
+    char first[FIRST_BYTES + 1];
     const char *key;
 
-    if (file == NULL)
+    if (!read_first(path, first))
         return false;
-    length = fread(first, 1, RESULT_FIRST_BYTES, file);
-    fclose(file);
-    first[length] = '\0';
     key = first + strspn(first, " \t\r\n{");
     return first[0] == '{' && strncmp(key, "\"session\"", 9) == 0;
 }
@@ -85,59 +92,33 @@ end:
     return document;
 }
 
-/* The first trace of a file, of several the rank that is asked for. */
-struct choice {
-    const struct analysis_request *request;
-    struct file_result chosen, refused;
-    bool found;
-};
-
-static void choose(void *user, const struct file_result *result, int error)
-{
-    struct choice *choice = user;
-    int32_t rank = choice->request->rank;
-
-    if (error != 0)
-        choice->refused = *result;
-    if (error != 0 || choice->found || (rank != SELECT_ANY && result->rank != rank))
-        return;
-    choice->chosen = *result;
-    choice->found = true;
-}
-
 /* NULL after a line; with *interrupted the caller's to say, as that there is no such rank. */
 static cJSON *read_trace(const struct analyze_file *file,
                          const struct analysis_request *request, int *interrupted)
 {
     struct store_limits limits = {.history_bytes = ANALYZE_HISTORY_BYTES};
     struct store *store = store_new(&limits);
-    struct choice choice = {.request = request};
+    struct analyze_first first = {.rank = request->rank};
     struct analysis analysis;
     cJSON *document = NULL;
-    int error = store == NULL ? -ENOMEM
-                              : analyze_files_load(store, file, NULL, choose, &choice);
+    int error = store == NULL
+                    ? -ENOMEM
+                    : analyze_files_load(store, file, NULL, analyze_take_first, &first);
 
-    if (error == 0 && choice.found) {
-        error = analysis_make(store, &choice.chosen, request, &analysis);
-        analysis.path = choice.chosen.name;
+    if (error == 0 && first.found) {
+        error = analysis_make(store, &first.chosen, request, &analysis);
+        analysis.path = first.chosen.name;
         if (error == 0)
             document = json_readable(analysis_json(&analysis));
         analysis_free(&analysis);
     }
     if (error != 0 && error != -ECANCELED) /* else the caller says it */
         command_complain("%.300s: %s", file->path,
-                         choice.refused.error[0] != '\0' ? choice.refused.error
-                                                         : strerror(-error));
+                         first.refused.error[0] != '\0' ? first.refused.error
+                                                        : strerror(-error));
     *interrupted = error == -ECANCELED ? error : 0;
     store_free(store);
     return document;
-}
-
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
 /* Of a folder of ranks the rank that was asked for, else the first file. */
@@ -150,9 +131,7 @@ static cJSON *read_files(char *word, const struct analysis_request *request)
     int error = analyze_files_find(&files, &word, 1, &what);
 
     if (error != 0)
-        command_complain("%.300s: %s", word,
-                         error == -ENOENT ? "no such file, or a folder without traces"
-                                          : strerror(-error));
+        analyze_complain_of_files(word, error);
     for (uint32_t i = 0; error == 0 && i < files.count && document == NULL; i++)
         document = read_trace(&files.list[i], request, &error);
     if (error == 0 && request->rank != SELECT_ANY && document == NULL)
@@ -199,28 +178,16 @@ static bool looks_like_a_file(const char *word)
     return ends_so || strchr(word, '/') != NULL;
 }
 
-static bool is_one_of(const char *bytes, unsigned char byte)
-{
-    return byte != '\0' && strchr(bytes, byte) != NULL;
-}
-
 /* A run is called after its script, which lies beside whoever asks: no trace, by its first
  * byte that says something. A folder or a pipe may be all. */
 static bool may_be_trace(const char *path)
 {
-    unsigned char first[64];
-    struct stat status;
-    FILE *file =
-        stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
-    size_t length, at = 0;
+    char first[FIRST_BYTES + 1], byte;
 
-    if (file == NULL)
+    if (!read_first(path, first))
         return is_there(path);
-    length = fread(first, 1, sizeof(first), file);
-    fclose(file);
-    while (at < length && is_one_of(" \t\r\n\xef\xbb\xbf", first[at]))
-        at++;
-    return at < length && is_one_of("{[\x1f", first[at]);
+    byte = first[strspn(first, " \t\r\n\xef\xbb\xbf")];
+    return byte != '\0' && strchr("{[\x1f", byte) != NULL;
 }
 
 static cJSON *read_run(const struct invocation *invocation, const char *word,
@@ -267,8 +234,8 @@ static void name_document(cJSON *document, const char *word, const char *window)
     char name[300];
 
     (void)snprintf(name, sizeof(name), "%.200s%s%.60s",
-                   *own != '\0' ? own : last_part(word), window != NULL ? "@" : "",
-                   window != NULL ? window : "");
+                   *own != '\0' ? own : analyze_last_part(word),
+                   window != NULL ? "@" : "", window != NULL ? window : "");
     terminal_clean(name);
     cJSON_DeleteItemFromObject(document, "name");
     cJSON_AddStringToObject(document, "name", name);

@@ -11,10 +11,11 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "aggregate/store.h"
 #include "command/command.h"
 #include "command/files/analyze.h"
-#include "command/files/cut_steps.h"
 #include "ingest/trace/scan/words.h"
+#include "query/steps_query.h"
 #include "query/window.h"
 
 /* 100 years; beyond, ns are no int64. */
@@ -22,19 +23,13 @@
 
 enum flag { FLAG_STEPS, FLAG_FROM, FLAG_TO, FLAG_CAT, FLAG_MAX, FLAG_OUT };
 
-static bool refuse(const char *flag, const char *value, const char *wanted)
-{
-    command_complain("%s: '%.60s' is not %s", flag, value, wanted);
-    return false;
-}
-
 static bool read_time(const char *flag, const char *text, int64_t *ns)
 {
     char *end;
     double ms = strtod(text, &end);
 
     if (end == text || *end != '\0' || !(ms >= 0 && ms <= MS_MAX))
-        return refuse(flag, text, "a time in ms, such as 1500 or 0.25");
+        return analyze_refuse(flag, text, "a time in ms, such as 1500 or 0.25");
     *ns = (int64_t)llround(ms * 1e6);
     return true;
 }
@@ -65,7 +60,7 @@ static bool read_range(const struct invocation *invocation, struct cut_request *
     if ((from != NULL && !read_time("--from", from, &request->a)) ||
         (to != NULL && !read_time("--to", to, &request->b)))
         return false;
-    return request->a < request->b || refuse("--to", to, "later than --from");
+    return request->a < request->b || analyze_refuse("--to", to, "later than --from");
 }
 
 /* Any era's word for a category, as in the files; TRACE_NO_CATEGORY for others. */
@@ -92,9 +87,10 @@ static bool read_categories(const char *text, uint32_t *categories)
         uint32_t category = category_of(at, strcspn(at, ","));
 
         if (category == TRACE_NO_CATEGORY)
-            return refuse("--cat", text,
-                          "a list of categories such as kernel,cuda_runtime,cpu_op,"
-                          "user_annotation,ac2g");
+            return analyze_refuse(
+                "--cat", text,
+                "a list of categories such as kernel,cuda_runtime,cpu_op,"
+                "user_annotation,ac2g");
         *categories |= UINT32_C(1) << category;
     }
     return true;
@@ -117,7 +113,7 @@ static bool read_size(const char *text, uint64_t *bytes)
         if (strcasecmp(end, units[i].name) == 0)
             size = number * units[i].bytes;
     if (end == text || !(size >= 1 && size <= 1e18))
-        return refuse("--max", text, "a size such as 50MB or 2GiB");
+        return analyze_refuse("--max", text, "a size such as 50MB or 2GiB");
     *bytes = (uint64_t)size;
     return true;
 }
@@ -155,18 +151,13 @@ static bool read_request(const struct invocation *invocation,
         command_complain(
             "%.200s: is read twice for %s, which only a file can be; --cat "
             "alone takes it as it comes",
-            strcmp(request->path, "-") == 0 ? "standard input" : request->path,
+            analyze_name(request->path),
             request->range == CUT_STEPS  ? "--steps"
             : request->range == CUT_TIME ? "--from and --to"
                                          : "--max");
         return false;
     }
     return true;
-}
-
-static const char *name_of(const char *path)
-{
-    return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
 static int complain_output(const char *path, int error)
@@ -180,7 +171,7 @@ static int complain_output(const char *path, int error)
 static void tell(const struct cut_request *request, const struct cut_output *output,
                  const struct cut_result *result)
 {
-    const char *path = name_of(request->path);
+    const char *path = analyze_name(request->path);
 
     if (result->error[0] != '\0')
         command_complain("%.300s: %s", path, result->error);
@@ -207,13 +198,60 @@ static void tell(const struct cut_request *request, const struct cut_output *out
                      (unsigned long long)result->events, (double)output->bytes / 1e6);
 }
 
+/* The time of steps that a trace does not number itself: by an optimizer's updates, or all of
+ * it as one, as analyze counts them. */
+static int ask_steps(struct store *store, const struct file_result *result,
+                     struct window *steps, char *error, size_t size)
+{
+    struct selection trace = {.rank = SELECT_ANY};
+    struct steps_answer answer;
+    int64_t first, last;
+
+    (void)snprintf(trace.session, sizeof(trace.session), "%s", result->session);
+    int failed = steps_query(store, &trace, &(struct steps_request){0}, &answer);
+
+    first = answer.head.window.first_step;
+    last = answer.head.window.last_step;
+    answer_free(&answer.head);
+    trace.window = *steps;
+    if (failed == 0)
+        failed = steps_query(store, &trace, &(struct steps_request){0}, &answer);
+    if (failed == 0 && answer.train.count == 0) {
+        (void)snprintf(error, size, "has the steps %lld-%lld, not %lld-%lld",
+                       (long long)first, (long long)last, (long long)steps->a,
+                       (long long)steps->b);
+        failed = -ENODATA;
+    }
+    steps->a = answer.head.window.from_ns;
+    steps->b = answer.head.window.to_ns;
+    answer_free(&answer.head);
+    return failed;
+}
+
+/* From the numbers of steps, as analyze prints them, to ns since the first event, both in a
+ * and b of the window. 0, or a negative errno; -ENODATA with a sentence in `error` when there
+ * are no such steps. */
+static int find_steps(const char *path, struct window *steps, char *error, size_t size)
+{
+    struct store *store = store_new(NULL);
+    struct analyze_file file = {.path = (char *)(uintptr_t)path};
+    struct analyze_first first = {.rank = SELECT_ANY};
+    int failed = store == NULL ? -ENOMEM
+                               : analyze_files_load(store, &file, NULL,
+                                                    analyze_take_first, &first);
+
+    if (failed == 0)
+        failed = ask_steps(store, &first.chosen, steps, error, size);
+    store_free(store);
+    return failed;
+}
+
 /* By numbers that the file does not write, but analyze prints. */
 static int cut_found_steps(struct cut_request *request, struct cut_output *output,
                            struct cut_result *result)
 {
     struct window steps = {.kind = WINDOW_STEPS, .a = request->a, .b = request->b};
-    int error =
-        cut_steps_find(request->path, &steps, result->error, sizeof(result->error));
+    int error = find_steps(request->path, &steps, result->error, sizeof(result->error));
 
     if (error != 0)
         return error;
@@ -238,7 +276,7 @@ static int cut(struct cut_request *request, const char *path, struct cut_output 
     if (error != 0 && result.output_failed)
         return complain_output(path, error);
     if (error != 0) {
-        command_complain("%.300s: %s", name_of(request->path),
+        command_complain("%.300s: %s", analyze_name(request->path),
                          result.error[0] != '\0' ? result.error : strerror(-error));
         return error == -ENOMEM ? EXIT_CANNOT_START : EXIT_UNREADABLE;
     }
