@@ -44,6 +44,10 @@ struct runs {
 void runs_fail(struct runs *runs);
 /* NULL, and the store is off, when it is not understood. */
 sqlite3_stmt *runs_prepare(struct runs *runs, const char *sql);
+/* The one row of a statement whose first parameter is `text`: sqlite3_finalize() is owed.
+ * NULL without one. */
+sqlite3_stmt *runs_select(struct runs *runs, const char *sql, const char *text);
+int64_t runs_unix_ms(void);
 void runs_bind_text(sqlite3_stmt *statement, int column, const char *text);
 /* Runs a statement that returns no rows. */
 MUST_CHECK bool runs_finish(struct runs *runs, sqlite3_stmt *statement);

@@ -49,8 +49,8 @@ static void switch_off(struct runs *runs, const char *why, bool for_room)
 /* A quota tells itself as an error of writing. */
 static bool is_for_room(int result, int error)
 {
-    return result == SQLITE_FULL || (result & 0xff) == SQLITE_IOERR || error == ENOSPC ||
-           error == EDQUOT;
+    return result == SQLITE_FULL || (result & 0xff) == SQLITE_IOERR ||
+           error == ENOSPC || error == EDQUOT;
 }
 
 void runs_fail(struct runs *runs)
@@ -140,7 +140,6 @@ static char *printed(cJSON *document)
     return text;
 }
 
-/* Runs a statement that returns no rows. */
 bool runs_finish(struct runs *runs, sqlite3_stmt *statement)
 {
     int result = sqlite3_step(statement);
@@ -159,6 +158,24 @@ sqlite3_stmt *runs_prepare(struct runs *runs, const char *sql)
     if (sqlite3_prepare_v2(runs->database, sql, -1, &statement, NULL) != SQLITE_OK)
         runs_fail(runs);
     return statement;
+}
+
+sqlite3_stmt *runs_select(struct runs *runs, const char *sql, const char *text)
+{
+    sqlite3_stmt *row = runs_prepare(runs, sql);
+
+    if (row == NULL)
+        return NULL;
+    runs_bind_text(row, 1, text);
+    if (sqlite3_step(row) == SQLITE_ROW)
+        return row;
+    sqlite3_finalize(row);
+    return NULL;
+}
+
+int64_t runs_unix_ms(void)
+{
+    return (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000);
 }
 
 void runs_bind_text(sqlite3_stmt *statement, int column, const char *text)
@@ -270,15 +287,13 @@ static struct folded *folded_of(struct runs *runs, const char *session)
 /* Did a server before us write how it ended, with a mean of its steps? */
 static bool is_kept(struct runs *runs, const struct status_session *session)
 {
-    sqlite3_stmt *row =
-        runs_prepare(runs, "SELECT 1 FROM runs WHERE session=? AND state IN "
-                           "('ended','crashed') AND (step_ms IS NOT NULL OR steps=0)");
-    bool kept;
+    sqlite3_stmt *row = runs_select(
+        runs,
+        "SELECT 1 FROM runs WHERE session=? AND state IN ('ended','crashed') AND "
+        "(step_ms IS NOT NULL OR steps=0)",
+        session->id);
+    bool kept = row != NULL;
 
-    if (row == NULL)
-        return false;
-    runs_bind_text(row, 1, session->id);
-    kept = sqlite3_step(row) == SQLITE_ROW;
     sqlite3_finalize(row);
     return kept;
 }
@@ -365,7 +380,7 @@ void runs_fold(struct runs *runs, struct store *store, bool all)
     pthread_mutex_lock(&runs->lock);
     try_again(runs, all);
     if (runs->database != NULL) {
-        runs->asked_unix_ms = (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000);
+        runs->asked_unix_ms = runs_unix_ms();
         if (status_query(store, &whose, &status) == 0) {
             for (uint32_t i = 0; i < status.session_count && runs->database != NULL;
                  i++)

@@ -8,6 +8,7 @@
 #include "runs/inside.h"
 
 #define RUNS_HOSTS 16 /* other hosts' files that are looked into */
+#define ROW        "session,name,state,start_unix_ms,end_unix_ms,steps,step_ms,ending,facts"
 
 static void add_raw(cJSON *object, const char *key, const unsigned char *json)
 {
@@ -44,9 +45,8 @@ static cJSON *row_json(sqlite3_stmt *row, const char *host)
 /* Appends the newest `k` rows; false with an error of this file. */
 static bool list_rows(sqlite3 *database, const char *host, uint32_t k, cJSON *list)
 {
-    static const char sql[] = "SELECT session,name,state,start_unix_ms,end_unix_ms,"
-                              "steps,step_ms,ending,facts FROM runs "
-                              "ORDER BY start_unix_ms DESC LIMIT ?";
+    static const char sql[] =
+        "SELECT " ROW " FROM runs ORDER BY start_unix_ms DESC LIMIT ?";
     sqlite3_stmt *statement = NULL;
     int result;
 
@@ -61,23 +61,18 @@ static bool list_rows(sqlite3 *database, const char *host, uint32_t k, cJSON *li
 
 cJSON *runs_find(struct runs *runs, const char *session)
 {
-    sqlite3_stmt *statement = NULL;
+    sqlite3_stmt *row = NULL;
     cJSON *run = NULL;
 
     pthread_mutex_lock(&runs->lock);
     if (runs->database != NULL)
-        statement =
-            runs_prepare(runs, "SELECT session,name,state,start_unix_ms,end_unix_ms,"
-                               "steps,step_ms,ending,facts,summary FROM runs "
-                               "WHERE session = ?");
-    if (statement != NULL) {
-        runs_bind_text(statement, 1, session);
-        if (sqlite3_step(statement) == SQLITE_ROW) {
-            run = row_json(statement, runs->host);
-            add_raw(run, "summary", sqlite3_column_text(statement, 9));
-        }
-        sqlite3_finalize(statement);
+        row = runs_select(runs, "SELECT " ROW ",summary FROM runs WHERE session = ?",
+                          session);
+    if (row != NULL) {
+        run = row_json(row, runs->host);
+        add_raw(run, "summary", sqlite3_column_text(row, 9));
     }
+    sqlite3_finalize(row);
     pthread_mutex_unlock(&runs->lock);
     return run;
 }

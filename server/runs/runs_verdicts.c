@@ -1,8 +1,7 @@
-/* What the user said about findings. */
+/* Findings over time: what the user said about them, and which are active or fixed. */
 #include <string.h>
 
 #include "runs/inside.h"
-#include "wire/clock.h"
 
 #define RUNS_VERDICTS 1000 /* one of each finding */
 
@@ -63,8 +62,7 @@ bool runs_judge(struct runs *runs, const struct runs_verdict *verdict, const cha
         sqlite3_bind_int(statement, 2, verdict->dismissed);
         sqlite3_bind_int(statement, 3, verdict->pinned);
         runs_bind_text(statement, 4, verdict->reason);
-        sqlite3_bind_int64(statement, 5,
-                           (sqlite3_int64)(clock_ns(CLOCK_REALTIME) / 1000000));
+        sqlite3_bind_int64(statement, 5, runs_unix_ms());
         kept = runs_finish(runs, statement);
     }
     if (kept)
@@ -82,4 +80,45 @@ cJSON *runs_verdicts(struct runs *runs)
     verdicts = cJSON_Duplicate(runs->verdicts, 1);
     pthread_mutex_unlock(&runs->verdicts_lock);
     return verdicts;
+}
+
+bool runs_keep_said(struct runs *runs, const char *session, uint32_t pid,
+                    const char *said)
+{
+    sqlite3_stmt *statement = NULL;
+    bool kept = false;
+
+    pthread_mutex_lock(&runs->lock);
+    if (runs->database != NULL && !runs->reads_only)
+        statement = runs_prepare(runs, "INSERT OR REPLACE INTO said VALUES(?,?,?,?)");
+    if (statement != NULL) {
+        runs_bind_text(statement, 1, session);
+        sqlite3_bind_int64(statement, 2, pid);
+        sqlite3_bind_int64(statement, 3, runs_unix_ms());
+        runs_bind_text(statement, 4, said);
+        kept = runs_finish(runs, statement);
+    }
+    pthread_mutex_unlock(&runs->lock);
+    return kept;
+}
+
+char *runs_said(struct runs *runs, const char *session, uint32_t pid)
+{
+    sqlite3_stmt *statement = NULL;
+    char *said = NULL;
+
+    pthread_mutex_lock(&runs->lock);
+    if (runs->database != NULL)
+        statement =
+            runs_prepare(runs, "SELECT said FROM said WHERE session=? AND pid=?");
+    if (statement != NULL) {
+        runs_bind_text(statement, 1, session);
+        sqlite3_bind_int64(statement, 2, pid);
+        if (sqlite3_step(statement) == SQLITE_ROW &&
+            sqlite3_column_type(statement, 0) == SQLITE_TEXT)
+            said = strdup((const char *)sqlite3_column_text(statement, 0));
+        sqlite3_finalize(statement);
+    }
+    pthread_mutex_unlock(&runs->lock);
+    return said;
 }
