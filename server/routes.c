@@ -192,17 +192,8 @@ static void answer_report(struct http_call *call, const cJSON *report,
 {
     char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
 
-    if (out == NULL) {
-        http_refuse(call, 503, NULL, "out of memory");
-        return;
-    }
-    if (format == REPORT_HTML)
-        report_write_html(report, out);
-    else
-        report_write_markdown(report, out);
-    if (fclose(out) != 0)
+    if (report_render(report, format, &text, &size) != 0)
         http_refuse(call, 503, NULL, "out of memory");
     else
         http_answer(call,

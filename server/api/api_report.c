@@ -49,16 +49,8 @@ static cJSON *stored_report(struct runs *runs, const char *session)
 
 bool api_report_format(const char *text, enum report_format *format)
 {
-    static const char *const names[] = {
-        [REPORT_JSON] = "json", [REPORT_MARKDOWN] = "md", [REPORT_HTML] = "html"};
-
     *format = REPORT_JSON;
-    for (size_t i = 0; text != NULL && i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(names[i], text) == 0) {
-            *format = (enum report_format)i;
-            return true;
-        }
-    return text == NULL;
+    return text == NULL || report_format_named(text, format);
 }
 
 cJSON *api_report(struct api_call *call)

@@ -13,8 +13,14 @@ struct cJSON;
 
 enum report_format { REPORT_JSON, REPORT_MARKDOWN, REPORT_HTML };
 
-/* By the end of the name: .json, .md, .html. */
+/* "json", "md", "html"; and by that end of a path. */
+bool report_format_named(const char *name, enum report_format *format);
 bool report_format_of(const char *path, enum report_format *format);
+
+/* The report as it is to be read; free(*text) is owed in any case, NULL before. Returns 0 or
+ * -ENOMEM. */
+MUST_CHECK int report_render(const struct cJSON *report, enum report_format format,
+                             char **text, size_t *size);
 
 /* Writes the file anew, in one piece: it is whole or not there. Returns 0 or -errno. */
 MUST_CHECK int report_write_file(const struct cJSON *report, enum report_format format,

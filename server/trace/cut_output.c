@@ -63,16 +63,20 @@ static int open_path(struct cut_output *output, const char *path)
     return open_temporary(output);
 }
 
+int cut_output_open_plain(struct cut_output *output, const char *path)
+{
+    memset(output, 0, sizeof(*output));
+    output->descriptor = -1;
+    output->block = malloc(CUT_OUTPUT_BYTES);
+    return output->block == NULL ? -ENOMEM : open_path(output, path);
+}
+
 int cut_output_open(struct cut_output *output, const char *path)
 {
     size_t length = strlen(path);
-    int error;
+    int error = cut_output_open_plain(output, path);
 
-    memset(output, 0, sizeof(*output));
-    output->descriptor = -1;
     output->gzip = length > 3 && strcmp(path + length - 3, ".gz") == 0;
-    output->block = malloc(CUT_OUTPUT_BYTES);
-    error = output->block == NULL ? -ENOMEM : open_path(output, path);
     return error != 0 ? error : begin_packing(output);
 }
 

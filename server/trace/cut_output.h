@@ -31,6 +31,9 @@ struct cut_output {
 /* gzip when the path ends in ".gz". 0, or a negative errno and nothing is left behind. */
 MUST_CHECK int cut_output_open(struct cut_output *output, const char *path);
 
+/* Plain whatever the path. */
+MUST_CHECK int cut_output_open_plain(struct cut_output *output, const char *path);
+
 /* Nothing was written yet; -ESPIPE where that cannot be. */
 MUST_CHECK int cut_output_restart(struct cut_output *output);
 
