@@ -7,12 +7,6 @@
 #include "report/compare.h"
 #include "report/members.h"
 
-static int no_data(char *reason, size_t size, const char *why)
-{
-    snprintf(reason, size, "%s", why);
-    return -ENODATA;
-}
-
 /* A part of step or phases: {base_ms, ms, ms_ci95_ms, diff_ms, ci95_ms}. */
 static bool read_part(const cJSON *part, bool percent, struct fail_on_measure *measure)
 {
@@ -69,8 +63,8 @@ static bool read_idle(const cJSON *other, const struct fail_on *expression,
         now += NUMBER(cause, "ms");
         before += NUMBER(cause, "base_ms");
     }
-    exact(measure, expression->unit == FAIL_ON_PERCENT ? 100 * (now - before) / before
-                                                       : now);
+    exact(measure,
+          expression->unit == FAIL_ON_PERCENT ? 100 * (now - before) / before : now);
     return device != NULL && isfinite(measure->value);
 }
 
@@ -126,41 +120,41 @@ static bool read_finding(const cJSON *other, const struct fail_on *expression,
 int compare_look_up(const struct fail_on *expression, const cJSON *other,
                     struct fail_on_measure *measure, char *reason, size_t size)
 {
-    bool percent = expression->unit == FAIL_ON_PERCENT;
+    bool percent = expression->unit == FAIL_ON_PERCENT, known = false;
+    const char *why = TEXT(other, "findings_reason");
 
     switch (expression->name) {
     case FAIL_ON_STEP:
-        if (read_part(MEMBER(other, "step_ms"), percent, measure))
-            return 0;
-        return no_data(reason, size, "both need two steps or more");
+        known = read_part(MEMBER(other, "step_ms"), percent, measure);
+        why = "both need two steps or more";
+        break;
     case FAIL_ON_DATA:
     case FAIL_ON_FORWARD:
     case FAIL_ON_BACKWARD:
     case FAIL_ON_OPTIMIZER:
     case FAIL_ON_OTHER:
-        if (read_part(MEMBER(other, "phases", fail_on_word(expression->name)), percent,
-                      measure))
-            return 0;
-        return no_data(reason, size,
-                       "that part of the steps is not known on both sides");
+        known = read_part(MEMBER(other, "phases", fail_on_word(expression->name)),
+                          percent, measure);
+        why = "that part of the steps is not known on both sides";
+        break;
     case FAIL_ON_IDLE:
-        if (read_idle(other, expression, measure))
-            return 0;
-        return no_data(reason, size, "no device was recorded on both sides");
+        known = read_idle(other, expression, measure);
+        why = "no device was recorded on both sides";
+        break;
     case FAIL_ON_MEMORY:
-        if (read_memory(other, percent, measure))
-            return 0;
-        return no_data(reason, size, "no memory peak is known on both sides");
+        known = read_memory(other, percent, measure);
+        why = "no memory peak is known on both sides";
+        break;
     case FAIL_ON_FINDING:
-        if (read_finding(other, expression, measure))
-            return 0;
-        return no_data(reason, size,
-                       *TEXT(other, "findings_reason") != '\0'
-                           ? TEXT(other, "findings_reason")
-                           : "the base has no steps");
+        known = read_finding(other, expression, measure);
+        why = *why != '\0' ? why : "the base has no steps";
+        break;
     default:
-        return no_data(reason, size,
-                       "compare knows step, data, forward, backward, optimizer, other, "
-                       "idle, memory and finding.ID");
+        why = "compare knows step, data, forward, backward, optimizer, other, idle, "
+              "memory and finding.ID";
     }
+    if (known)
+        return 0;
+    (void)snprintf(reason, size, "%s", why);
+    return -ENODATA;
 }

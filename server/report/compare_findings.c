@@ -125,5 +125,5 @@ void compare_add_findings(cJSON *object, const cJSON *base, const cJSON *other)
         add_side(list, base, other, false);
     }
     cJSON_AddItemToObject(object, "findings",
-                          compare_sorted(list, compare_by_difference));
+                          members_sorted(list, compare_by_difference));
 }

@@ -263,24 +263,6 @@ static int by_weight(const void *a, const void *b)
     return left != right ? right - left : compare_by_difference(a, b);
 }
 
-cJSON *compare_sorted(cJSON *list, int (*order)(const void *, const void *))
-{
-    int count = cJSON_GetArraySize(list);
-    cJSON **rows = malloc(((size_t)count + 1) * sizeof(rows[0])), *made;
-
-    if (rows == NULL)
-        return list;
-    for (int i = 0; i < count; i++)
-        rows[i] = cJSON_DetachItemFromArray(list, 0);
-    qsort(rows, (size_t)count, sizeof(rows[0]), order);
-    made = cJSON_CreateArray();
-    for (int i = 0; i < count; i++)
-        cJSON_AddItemToArray(made, rows[i]);
-    free(rows);
-    cJSON_Delete(list);
-    return made;
-}
-
 void compare_add_ops(cJSON *object, const cJSON *base, const cJSON *other,
                      bool per_step)
 {
@@ -297,7 +279,7 @@ void compare_add_ops(cJSON *object, const cJSON *base, const cJSON *other,
             cJSON_IsArray(MEMBER(other, "ops", devices[i])))
             add_device(pair, base, other); /* not kept is not the same as gone */
     }
-    cJSON_AddItemToObject(object, "ops", compare_sorted(pair->list, by_weight));
+    cJSON_AddItemToObject(object, "ops", members_sorted(pair->list, by_weight));
     cJSON_AddNumberToObject(object, "new_ops", pair->new);
     cJSON_AddNumberToObject(object, "gone_ops", pair->gone);
     free(pair);

@@ -35,8 +35,7 @@ void compare_add_ops(cJSON *object, const cJSON *base, const cJSON *other,
  * compare. */
 void compare_add_findings(cJSON *object, const cJSON *base, const cJSON *other);
 
-/* Takes `list`; what it gives is owed instead. For qsort() over cJSON *. */
-cJSON *compare_sorted(cJSON *list, int (*order)(const void *, const void *));
+/* For members_sorted(). */
 int compare_by_difference(const void *a, const void *b);
 
 #endif

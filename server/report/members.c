@@ -1,6 +1,7 @@
 #include "report/members.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const cJSON *members_find(const cJSON *object, const char *const *path)
@@ -20,6 +21,24 @@ const char *members_text(const cJSON *item)
     const char *text = cJSON_GetStringValue(item);
 
     return text != NULL ? text : "";
+}
+
+cJSON *members_sorted(cJSON *list, int (*order)(const void *, const void *))
+{
+    int count = cJSON_GetArraySize(list);
+    cJSON **rows = malloc(((size_t)count + 1) * sizeof(rows[0])), *made;
+
+    if (rows == NULL)
+        return list;
+    for (int i = 0; i < count; i++)
+        rows[i] = cJSON_DetachItemFromArray(list, 0);
+    qsort(rows, (size_t)count, sizeof(rows[0]), order);
+    made = cJSON_CreateArray();
+    for (int i = 0; i < count; i++)
+        cJSON_AddItemToArray(made, rows[i]);
+    free(rows);
+    cJSON_Delete(list);
+    return made;
 }
 
 const cJSON *members_session(const cJSON *report)

@@ -13,6 +13,9 @@ const cJSON *members_find(const cJSON *object, const char *const *path);
 double members_number(const cJSON *item);
 const char *members_text(const cJSON *item);
 
+/* Takes `list`; what it gives is owed instead. `order` is qsort()'s, over cJSON *. */
+cJSON *members_sorted(cJSON *list, int (*order)(const void *, const void *));
+
 /* Of a report: the session that it is about, as its status has it; NULL without. */
 const cJSON *members_session(const cJSON *report);
 

@@ -1,10 +1,10 @@
 /* What the run store tells of runs: rows, newest first. */
 #include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/json.h"
+#include "report/members.h"
 #include "runs/inside.h"
 
 #define RUNS_HOSTS 16 /* other hosts' files that are looked into */
@@ -127,39 +127,22 @@ static int newest_first(const void *left, const void *right)
     return (first < second) - (first > second);
 }
 
-/* Detaches all, sorts, keeps the newest `k`. */
-static void sort_list(cJSON *list, uint32_t k)
-{
-    int count = cJSON_GetArraySize(list);
-    cJSON **rows = calloc((size_t)count + 1, sizeof(cJSON *));
-
-    if (rows == NULL)
-        return;
-    for (int i = 0; i < count; i++)
-        rows[i] = cJSON_DetachItemFromArray(list, 0);
-    qsort(rows, (size_t)count, sizeof(cJSON *), newest_first);
-    for (int i = 0; i < count; i++) {
-        if ((uint32_t)i < k)
-            cJSON_AddItemToArray(list, rows[i]);
-        else
-            cJSON_Delete(rows[i]);
-    }
-    free(rows);
-}
-
 cJSON *runs_list(struct runs *runs, uint32_t k)
 {
     cJSON *body = cJSON_CreateObject();
-    cJSON *list = cJSON_AddArrayToObject(body, "runs");
+    cJSON *list = cJSON_CreateArray();
 
     pthread_mutex_lock(&runs->lock);
     if (runs->database != NULL && !list_rows(runs->database, runs->host, k, list))
         runs_fail(runs);
     (void)runs_each_other(runs, list_host, &(struct listing){list, k});
+    list = members_sorted(list, newest_first);
+    for (int more = cJSON_GetArraySize(list) - (int)k; more > 0; more--)
+        cJSON_DeleteItemFromArray(list, (int)k);
+    cJSON_AddItemToObject(body, "runs", list);
     if (runs->database == NULL)
         json_text(body, "reason", runs->reason);
     pthread_mutex_unlock(&runs->lock);
-    sort_list(list, k);
     json_count(body, "k", k);
     return body;
 }
