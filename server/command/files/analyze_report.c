@@ -169,15 +169,15 @@ static void print_detail(const struct ops_answer *ops, const struct op_row *row,
 
 /* What is shown next to the times of a CPU op: the memory that it is sorted by, or the time
  * of what it launched. */
-struct beside {
+struct extra_column {
     enum ops_sort sort;
     const char *title;
     size_t at; /* in a row */
 };
 
-static const struct beside *beside_of(enum ops_sort sort)
+static const struct extra_column *extra_column_of(enum ops_sort sort)
 {
-    static const struct beside all[] = {
+    static const struct extra_column all[] = {
         {OPS_BY_HOST_BYTES, "own memory", offsetof(struct op_row, host_bytes)},
         {OPS_BY_HOST_TOTAL_BYTES, "memory", offsetof(struct op_row, host_total_bytes)},
         {OPS_BY_DEVICE_BYTES, "own device", offsetof(struct op_row, device_bytes)},
@@ -192,12 +192,13 @@ static const struct beside *beside_of(enum ops_sort sort)
 }
 
 /* In ten columns. */
-static void print_beside(const struct op_row *row, const struct beside *beside)
+static void print_extra_column(const struct op_row *row,
+                               const struct extra_column *extra)
 {
     double value;
 
-    memcpy(&value, (const char *)row + beside->at, sizeof(value));
-    if (beside->at == offsetof(struct op_row, device_total_ns))
+    memcpy(&value, (const char *)row + extra->at, sizeof(value));
+    if (extra->at == offsetof(struct op_row, device_total_ns))
         fputs(MS_TEXT(value, 10), stdout);
     else if (isnan(value))
         printf("%10s", "-");
@@ -232,14 +233,14 @@ static void print_other_ops(const struct ops_answer *ops)
 static void print_cpu_ops(const struct ops_answer *ops, enum ops_sort sort,
                           uint32_t columns)
 {
-    const struct beside *beside = beside_of(sort);
+    const struct extra_column *extra = extra_column_of(sort);
     uint32_t name = columns - 52 - (any_launch(ops) ? 9 : 0);
 
     if (ops->row_count == 0)
         return;
     printf("\n");
     terminal_cell("CPU ops", name + 2);
-    printf("  %8s %10s %10s %10s %6s\n", "calls", "self ms", "total ms", beside->title,
+    printf("  %8s %10s %10s %10s %6s\n", "calls", "self ms", "total ms", extra->title,
            "share");
     for (uint32_t i = 0; i < ops->row_count; i++) {
         const struct op_row *row = &ops->rows[i];
@@ -248,7 +249,7 @@ static void print_cpu_ops(const struct ops_answer *ops, enum ops_sort sort,
         printf("%10s %s ",
                strcmp(row->kind, "range") == 0 ? "range" : MS_TEXT(row->self_ns, 10),
                MS_TEXT(row->total_ns, 10));
-        print_beside(row, beside);
+        print_extra_column(row, extra);
         printf(" %5.1f%%\n", 100 * row->share);
         print_detail(ops, row, columns);
     }
