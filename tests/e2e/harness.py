@@ -3,6 +3,7 @@
 TRAINGLASS_BUILD names the build folder (default: build beside tests). Nothing outside of
 the test's folder is touched; every process that a test starts is gone after it."""
 import contextlib
+import html.parser
 import json
 import os
 import pathlib
@@ -18,11 +19,14 @@ import unittest
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# What reads segments and traces is shared with other tests.
+sys.path += [str(ROOT / "tests"), str(ROOT / "tests" / "python")]
 BUILD = pathlib.Path(os.environ.get("TRAINGLASS_BUILD", ROOT / "build"))
 PROGRAM = str(BUILD / "bin" / "trainglass")
 # Sanitizers make everything slower, and machines are shared: how long a wait may last
 # before it is a failure. No test depends on how short it is.
 PATIENCE_S = 60
+TORCH_PYTHON = os.environ.get("TORCH_PYTHON", "")
 
 
 def main():
@@ -53,21 +57,50 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def get(port, path, timeout=10):
-    """(status, body) of a GET; HTTP errors are answers too."""
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
+def request(port, path, method="GET", body=None, timeout=10, **headers):
+    """(status, headers, body) of an answer; HTTP errors are answers too."""
+    asked = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, headers,
+                                   method=method)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=timeout) as answer:
-            return answer.status, answer.read()
+        with opener.open(asked, timeout=timeout) as answer:
+            return answer.status, answer.headers, answer.read()
     except urllib.error.HTTPError as error:
-        return error.code, error.read()
+        return error.code, error.headers, error.read()
+
+
+def get(port, path, timeout=10):
+    """(status, body) of a GET."""
+    status, _, body = request(port, path, timeout=timeout)
+    return status, body
 
 
 def get_json(port, path):
     status, body = get(port, path)
     assert status == 200, (path, status, body[:200])
     return json.loads(body)
+
+
+def try_json(port, path):
+    """The document; None before there is a server, or where it refuses."""
+    try:
+        return get_json(port, path)
+    except (OSError, AssertionError):
+        return None
+
+
+def post_json(port, path, document):
+    """(status, document) of what is posted."""
+    status, _, body = request(port, path, "POST", json.dumps(document).encode(),
+                              **{"Content-Type": "application/json"})
+    return status, json.loads(body)
+
+
+def upload(port, data, name="trace.json", kind="application/octet-stream", **headers):
+    """(status, document) of a trace file that is sent."""
+    status, _, body = request(port, f"/api/traces?name={name}", "POST", data, 60,
+                              **{"Content-Type": kind}, **headers)
+    return status, json.loads(body)
 
 
 def is_alive(pid):
@@ -79,6 +112,28 @@ def is_alive(pid):
         return False
 
 
+def needs_torch(test):
+    """Skips it where TORCH_PYTHON is not set, or cannot import torch."""
+    has_torch = TORCH_PYTHON and subprocess.run([TORCH_PYTHON, "-c", "import torch"], check=False,
+                                                capture_output=True).returncode == 0
+    return unittest.skipUnless(has_torch, "TORCH_PYTHON names no Python with torch")(test)
+
+
+class Page(html.parser.HTMLParser):
+    """A page's tags, each with its attributes, and its text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
 def children_of(pid):
     try:
         words = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -87,10 +142,24 @@ def children_of(pid):
     return [int(word) for word in words]
 
 
-class TrainglassTest(unittest.TestCase):
+class FolderTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainglass-test-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def write(self, content, name="trace.json", **head):
+        """A file of bytes, of text, or of a trace's events behind the keys of `head`."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, list):
+            content = json.dumps({**head, "traceEvents": content})
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+
+class TrainglassTest(FolderTest):
+    def setUp(self):
+        super().setUp()
         # Shared memory where there is some: the default place of segments.
         base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="trainglass-test-", dir=base))
@@ -118,12 +187,15 @@ class TrainglassTest(unittest.TestCase):
         kept.update(more)
         return {k: v for k, v in kept.items() if v is not None}
 
-    def trainglass(self, *words, env=None, **options):
-        """Runs to the end; CompletedProcess with texts."""
+    def trainglass(self, *words, env=None, code=None, **options):
+        """Runs to the end; CompletedProcess with texts. With `code` it has to end so."""
         options.setdefault("timeout", PATIENCE_S)
         options.setdefault("stdin", subprocess.DEVNULL)
-        return subprocess.run([PROGRAM, *map(str, words)], env=self.environment(**(env or {})),
+        done = subprocess.run([PROGRAM, *map(str, words)], env=self.environment(**(env or {})),
                               capture_output=True, text=True, **options)
+        if code is not None:
+            self.assertEqual(done.returncode, code, (words, done.stdout, done.stderr))
+        return done
 
     def start(self, *words, env=None, before=(), **options):
         """A Popen that is killed and reaped after the test; `before`: a command that
@@ -147,6 +219,26 @@ class TrainglassTest(unittest.TestCase):
                     stream.close()
         self.addCleanup(end)
         return process
+
+    def spawn(self, *words, env=None, **options):
+        """A Popen of any other program, likewise gone after the test."""
+        options.setdefault("stdin", subprocess.DEVNULL)
+        process = subprocess.Popen([*map(str, words)], env=self.environment(**(env or {})),
+                                   **options)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def clear(self):
+        """No segment of an earlier job is left."""
+        for path in self.directory.iterdir():
+            path.unlink()
+
+    def ask(self, path):
+        return get_json(self.port, path)
+
+    def post(self, path, document):
+        return post_json(self.port, path, document)
 
     def serve(self, *words, **options):
         """A server in the foreground that answers; its Popen."""

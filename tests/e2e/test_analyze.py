@@ -10,17 +10,16 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness
+from harness import FolderTest
+from traces import (NEXT_BATCH, TRACES, analyze, answer_of, call, event, kernel, memory,
+                    needs_traces, real_trace, step)
 
-import harness  # noqa: E402
-import trace_reference  # noqa: E402
+import trace_reference
 
-TRACES = [folder / "shared" / "traces" for folder in harness.ROOT.parents]
-TRACES = next((folder for folder in TRACES if folder.is_dir()), None)
 US = 1e-3  # in ms
 
 TRAINING = """
@@ -53,19 +52,12 @@ print(json.dumps({row.key: [row.count, row.self_cpu_time_total, row.self_cpu_mem
 """
 
 
-def analyze(*arguments, code=0, **more):
-    done = subprocess.run([harness.PROGRAM, "analyze", *map(str, arguments)],
-                          capture_output=True, text=True, timeout=harness.PATIENCE_S, **more)
-    assert done.returncode == code, (done.returncode, done.stderr)
-    return done
-
-
 class Agreement:
     """What a file's answer and its plain reading must agree in."""
 
     def agree(self, path):
         truth = trace_reference.Trace(str(path))
-        answer = json.loads(analyze(path, "--json").stdout)
+        answer = answer_of(path)
         self.near(answer["span_ms"], truth.span_ns, "span")
         for device in ("cpu", "cuda"):
             self.agree_in_rows(answer["ops"][device], truth.rows(device))
@@ -104,15 +96,15 @@ class Agreement:
                 self.near(row["device_self_ms"], own, row["name"])
 
     def agree_in_steps(self, rows, truth):
-        self.assertEqual([row["number"] for row in rows], [step[0] for step in truth.steps])
-        for row, step in zip(rows, truth.steps):
-            self.near(row["start_ms"], step[1] - truth.zero, "start")
-            self.near(row["duration_ms"], step[2] - step[1], "duration")
-            for phase, ns in truth.phases(step).items():
+        self.assertEqual([row["number"] for row in rows], [known[0] for known in truth.steps])
+        for row, known in zip(rows, truth.steps):
+            self.near(row["start_ms"], known[1] - truth.zero, "start")
+            self.near(row["duration_ms"], known[2] - known[1], "duration")
+            for phase, ns in truth.phases(known).items():
                 if ns is None:
                     self.assertIsNone(row[phase + "_ms"])
                 else:
-                    self.near(row[phase + "_ms"], ns, f"{phase} of step {step[0]}")
+                    self.near(row[phase + "_ms"], ns, f"{phase} of step {known[0]}")
 
     def agree_in_devices(self, devices, truth):
         found = {device["device"]: device for device in devices}
@@ -138,7 +130,7 @@ def clean(name):
     return name.encode("utf-8", "replace").decode()[:4096]
 
 
-@unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+@needs_traces
 class RealTraces(unittest.TestCase, Agreement):
     def test_every_real_trace_has_the_tables_of_a_plain_reading(self):
         paths = sorted(TRACES.glob("*.json.gz"))
@@ -148,15 +140,15 @@ class RealTraces(unittest.TestCase, Agreement):
                 self.agree(path)
 
     def test_a_window_of_steps_has_the_ops_that_began_in_them(self):
-        path = next(TRACES.glob("*num_workers_0*"))
+        path = real_trace("num_workers_0")
         truth = trace_reference.Trace(str(path))
-        answer = json.loads(analyze(path, "--json", "--steps", "6-6").stdout)
+        answer = answer_of(path, "--steps", "6-6")
         self.assertEqual(answer["steps"], 1)
         for device in ("cpu", "cuda"):
             self.agree_in_rows(answer["ops"][device], truth.rows(device, truth.steps[1]))
 
     def test_the_report_alone_says_why_each_of_two_trainings_is_slow(self):
-        slow, fast = (analyze(next(TRACES.glob(f"*num_workers_{workers}*"))).stdout
+        slow, fast = (analyze(real_trace(f"num_workers_{workers}")).stdout
                       for workers in (0, 4))
         self.assertIn("Training waits for the next batch", slow)
         self.assertNotIn("Training waits for the next batch", fast)
@@ -174,7 +166,7 @@ class RealTraces(unittest.TestCase, Agreement):
     def test_the_command_that_the_report_ends_its_findings_with_cuts_that_step(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "it's one; step.json.gz"
-            shutil.copy(next(TRACES.glob("*num_workers_0*")), path)
+            shutil.copy(real_trace("num_workers_0"), path)
             text = analyze(path).stdout
             command = re.search(r"^  trainglass (cut .* --steps (\d+) -o \S+)$", text, re.M)
             subprocess.run(f"{shlex.quote(harness.PROGRAM)} {command[1]}", shell=True,
@@ -189,54 +181,40 @@ class RealTraces(unittest.TestCase, Agreement):
                 self.assertNotRegex(text, r"(?m)^ *%", (path.name, columns))
 
 
-class LongCalls(unittest.TestCase, Agreement):
+class LongCalls(FolderTest, Agreement):
     """What ends long after most that began in it."""
 
-    @staticmethod
-    def event(category, name, start_us, length_us, **arguments):
-        return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1,
-                "ts": start_us, "dur": length_us, "args": arguments}
-
-    def agree_in(self, events):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "trace.json"
-            path.write_text(json.dumps({"traceEvents": events}))
-            return self.agree(path)
-
     def test_an_op_of_many_seconds_is_why_the_device_is_idle_in_it(self):
-        events = [self.event("cpu_op", "aten::cudnn_convolution", 100, 15_500_000)]
-        for number in range(10):
-            start = 1_000_000 + 1_500_000 * number
-            events.append(self.event("cuda_runtime", "cudaLaunchKernel", start, 5,
-                                     correlation=number + 1))
-            events.append({**self.event("kernel", "gemm", start + 10, 1000, device=0, stream=7,
-                                        correlation=number + 1), "pid": 0, "tid": 7})
-        _, answer = self.agree_in(events)
+        events = [event("aten::cudnn_convolution", 100, 15_500_000)]
+        for number in range(1, 11):
+            start = 1_500_000 * number - 500_000
+            events += [event("cudaLaunchKernel", start, 5, "cuda_runtime", correlation=number),
+                       kernel("gemm", start + 10, 1000, correlation=number)]
+        _, answer = self.agree(self.write(events))
         (device,) = answer["gpu"]
         self.assertEqual(device["idle_by_cause_ms"]["python"], 0)
 
     def test_an_op_that_calls_thousands_keeps_no_time_of_theirs(self):
-        events = [self.event("cpu_op", "autograd::engine::evaluate_function: Compiled", 0, 600_000),
-                  self.event("user_annotation", "Compiled", 1, 599_000)]
-        events += [self.event("cpu_op", "aten::mul", 10 + 20 * number, 15)
-                   for number in range(25_000)]
-        self.agree_in(events)
+        events = [event("autograd::engine::evaluate_function: Compiled", 0, 600_000),
+                  event("Compiled", 1, 599_000, "user_annotation")]
+        events += [event("aten::mul", 10 + 20 * number, 15) for number in range(25_000)]
+        self.agree(self.write(events))
 
 
-class TorchTraces(unittest.TestCase, Agreement):
-    def setUp(self):
-        self.python = os.environ.get("TORCH_PYTHON")
-        if not self.python:
-            self.skipTest("TORCH_PYTHON names no interpreter with PyTorch")
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
+def run_torch(program, path, *options):
+    """What a program prints last, which writes a trace to that path."""
+    if not harness.TORCH_PYTHON:
+        raise unittest.SkipTest("TORCH_PYTHON names no interpreter with PyTorch")
+    done = subprocess.run([harness.TORCH_PYTHON, "-c", program, path, *options],
+                          capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
 
+
+class TorchTraces(FolderTest, Agreement):
     def train(self, *options):
-        path = pathlib.Path(self.folder.name) / "trace.json"
-        done = subprocess.run([self.python, "-c", TRAINING, str(path), *options],
-                              capture_output=True, text=True, timeout=600)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return path, json.loads(done.stdout.splitlines()[-1])
+        path = self.folder / "trace.json"
+        return path, run_torch(TRAINING, path, *options)
 
     def test_a_new_trace_with_shapes_stacks_memory_and_modules_agrees(self):
         path, _ = self.train("marked", "all")
@@ -258,8 +236,7 @@ class TorchTraces(unittest.TestCase, Agreement):
 
     def test_torch_counts_the_same_and_finds_the_same_self_time(self):
         path, averages = self.train("unmarked", "plain")
-        rows = {row["name"]: row for row in
-                json.loads(analyze(path, "--json").stdout)["ops"]["cpu"]}
+        rows = {row["name"]: row for row in answer_of(path)["ops"]["cpu"]}
         for name, (count, *_) in averages.items():
             if name.startswith("[") or rows[name]["kind"] == "range":
                 continue  # memory, and ranges: these take no self time with us
@@ -275,7 +252,7 @@ class TorchTraces(unittest.TestCase, Agreement):
         path, averages = self.train("marked", "all")
         for sort, column in (("cpu_memory_usage", "memory_bytes"),
                              ("self_cpu_memory_usage", "self_memory_bytes")):
-            answer = json.loads(analyze(path, "--json", "--sort", sort).stdout)
+            answer = answer_of(path, "--sort", sort)
             rows = [row for row in answer["ops"]["cpu"] if row["kind"] == "op"]
             values = [row[column] for row in rows]
             self.assertEqual(values, sorted(values, reverse=True))
@@ -287,53 +264,40 @@ class TorchTraces(unittest.TestCase, Agreement):
         self.assertEqual(inside["my forward"], averages["my forward"][3])
 
 
-class Command(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
+def trace_text(*events):
+    return json.dumps({"traceEvents": events})
 
-    def write(self, text, name="trace.json"):
-        path = pathlib.Path(self.folder.name) / name
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
 
-    @staticmethod
-    def events(*events):
-        return json.dumps({"traceEvents": [
-            {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, **event} for event in events]})
+class Command(FolderTest):
+    ONE = [event("a", 1, 1)]
 
     def test_memory_that_torch_says_is_hips_is_of_the_device_that_it_calls_cuda(self):
-        text = json.loads(self.events({"name": "a", "ts": 1, "dur": 9}))
-        text["traceEvents"].append({
-            "ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 2,
-            "s": "t", "args": {"Device Type": 6, "Device Id": 1, "Bytes": 512, "Addr": 4,
-                               "Total Allocated": 512, "Total Reserved": 2048}})
-        peaks = json.loads(analyze(self.write(json.dumps(text)), "--json").stdout)["memory_peaks"]
+        path = self.write([event("a", 1, 9), memory(2, 512, 512, 2048, kind=6, device=1)])
+        peaks = answer_of(path)["memory_peaks"]
         self.assertEqual([peak["device"] for peak in peaks], ["cuda:1"])
 
     def test_a_number_of_a_thousand_and_more_has_no_power_of_ten(self):
-        def event(category, name, start, length, **more):
-            return {"cat": category, "name": name, "ts": start, "dur": length, **more}
-        rows = []
+        events = []
         for number in range(4):
             at = 20_000_000 * number
-            rows += [event("user_annotation", f"ProfilerStep#{number}", at, 20_000_000),
-                     event("user_annotation", "enumerate(DataLoader)#x.__next__", at, 12_345_000),
-                     event("cpu_op", "aten::mm", at + 12_400_000, 7_000_000)]
-        report = analyze(self.write(self.events(*rows))).stdout
+            events += [step(number, at, 20_000_000),
+                       event("enumerate(DataLoader)#x.__next__", at, 12_345_000,
+                             "user_annotation"),
+                       event("aten::mm", at + 12_400_000, 7_000_000)]
+        report = analyze(self.write(events)).stdout
         self.assertIn("The model waits for the next batch: 12345 ms per step", report)
         self.assertNotRegex(report, r"\de\+\d")
 
     def test_what_cannot_be_read_is_one_line_and_exit_code_3(self):
         for path in (self.write(""), self.write("no json", "b.json"), "/nonexistent",
-                     self.folder.name + "/none", self.write("{}", "c.json"),
+                     self.folder / "none", self.write("{}", "c.json"),
                      self.write('{"traceEvents": []}', "d.json")):
             done = analyze(path, code=3)
             self.assertEqual(done.stdout, "")
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
     def test_wrong_flags_are_exit_code_2(self):
-        path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}))
+        path = self.write(self.ONE)
         for flags in (["--top", "0"], ["--top", "x"], ["--sort", "colour"],
                       ["--group", "colour"], ["--steps", "3-"], ["--device", "tpu"],
                       ["--rank", "-1"], ["--colour"]):
@@ -341,43 +305,34 @@ class Command(unittest.TestCase):
         analyze(code=2)
 
     def test_steps_are_a_range_or_one_and_a_file_says_which_there_are(self):
-        path = self.write(self.events(*(
-            {"name": f"ProfilerStep#{number}", "cat": "user_annotation", "ts": 100 * number,
-             "dur": 90} for number in range(5, 9))))
+        path = self.write([step(number, 100 * number, 90) for number in range(5, 9)])
         for flag, first, last in (("6", 6, 6), ("6-7", 6, 7)):
-            window = json.loads(analyze(path, "--steps", flag, "--json").stdout)["window"]
+            window = answer_of(path, "--steps", flag)["window"]
             self.assertEqual((window["first_step"], window["last_step"]), (first, last))
         done = analyze(path, "--steps", "90", code=3)
         self.assertEqual(done.stdout, "")
         self.assertIn("no step of 90-90 is in it: its steps are 5 to 8", done.stderr)
-        bare = self.write(self.events({"name": "a", "ts": 1, "dur": 1}), "bare.json")
+        bare = self.write(self.ONE, "bare.json")
         self.assertIn("its steps are 0 to 0", analyze(bare, "--steps", "1-2", code=3).stderr)
 
     def test_a_rank_that_is_not_there_is_said_to_be_missing(self):
-        text = json.loads(self.events({"name": "a", "ts": 1, "dur": 1}))
-        bare = self.write(json.dumps(text), "bare.json")
-        first = self.write(json.dumps({**text, "distributedInfo": {"rank": 0}}), "rank0.json")
-        self.assertEqual(json.loads(analyze(first, "--rank", "0", "--json").stdout)["rank"], 0)
+        bare = self.write(self.ONE, "bare.json")
+        first = self.write(self.ONE, "rank0.json", distributedInfo={"rank": 0})
+        self.assertEqual(answer_of(first, "--rank", "0")["rank"], 0)
         for path in (bare, first):
             self.assertIn("no trace of rank 7", analyze(path, "--rank", "7", code=3).stderr)
-            done = subprocess.run([harness.PROGRAM, "compare", path, path, "--rank", "7"],
-                                  capture_output=True, text=True, timeout=harness.PATIENCE_S,
-                                  check=False)
-            self.assertEqual(done.returncode, 3)
+            done = call("compare", path, path, "--rank", "7", code=3)
             self.assertIn("no trace of rank 7", done.stderr)
             self.assertNotIn("No such file", done.stderr)
 
     def test_a_column_that_is_none_is_refused_with_those_that_are(self):
-        path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}))
+        path = self.write(self.ONE)
         self.assertIn("self_device_memory", analyze(path, "--sort", "colour", code=2).stderr)
 
     def test_a_report_that_is_sorted_by_memory_shows_it(self):
-        def memory(time, size):
-            return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": time,
-                    "args": {"Bytes": size, "Device Type": 0, "Device Id": -1}}
-        path = self.write(self.events(
-            {"name": "aten::outer", "ts": 1, "dur": 100}, memory(2, 2 << 20),
-            {"name": "aten::inner", "ts": 10, "dur": 50}, memory(20, 3 << 20)))
+        path = self.write([
+            event("aten::outer", 1, 100), memory(2, 2 << 20, kind=0, device=-1),
+            event("aten::inner", 10, 50), memory(20, 3 << 20, kind=0, device=-1)])
         text = analyze(path, "--sort", "cpu_memory_usage").stdout
         self.assertRegex(text, r" memory  share\n +aten::outer .* 5\.0 MiB .*\n"
                                r" +aten::inner .* 3\.0 MiB ")
@@ -387,87 +342,74 @@ class Command(unittest.TestCase):
         self.assertIn("device ms", analyze(path).stdout)
 
     def test_a_file_that_was_cut_says_so_and_counts_the_rest(self):
-        text = self.events({"name": "a", "ts": 1, "dur": 1}, {"name": "b", "ts": 3, "dur": 1})
-        answer = json.loads(analyze(self.write(text[:-20]), "--json").stdout)
+        text = trace_text(event("a", 1, 1), event("b", 3, 1))
+        answer = answer_of(self.write(text[:-20]))
         self.assertTrue(answer["cut"])
         self.assertEqual([row["name"] for row in answer["ops"]["cpu"]], ["a"])
         self.assertEqual(answer["skipped"]["count"], 1)
 
     def test_a_file_that_ends_between_two_events_says_so_before_all_else(self):
-        text = self.events({"name": "a", "ts": 1, "dur": 1}, {"name": "b", "ts": 3, "dur": 1})
+        text = trace_text(event("a", 1, 1), event("b", 3, 1))
         path = self.write(text[:text.index("}, {") + 2])
         lines = analyze(path).stdout.splitlines()
         self.assertIn("the file ends early", lines[2])
-        document = json.loads(analyze(path, "--json").stdout)
+        document = answer_of(path)
         self.assertTrue(document["cut"])
         self.assertIn("the file ends early", document["error"])
 
     def test_unfinished_and_impossible_events_are_skipped_with_their_reason(self):
-        path = self.write(self.events(
-            {"name": "a", "ts": 1, "dur": 5}, {"name": "b", "ts": 1, "dur": -5},
-            {"name": "c", "ts": 2, "dur": 900000, "args": {"finished": False}},
-            {"name": "d", "ts": 2, "dur": 1, "cat": "strange"}))
-        answer = json.loads(analyze(path, "--json").stdout)
+        answer = answer_of(self.write([
+            event("a", 1, 5), event("b", 1, -5), event("c", 2, 900000, finished=False),
+            event("d", 2, 1, "strange")]))
         self.assertEqual([row["name"] for row in answer["ops"]["cpu"]], ["a"])
         self.assertEqual(answer["span_ms"], 0.005)
         self.assertEqual(sorted(part["count"] for part in answer["skipped"]["reasons"]),
                          [1, 1, 1])
 
     def test_a_file_of_impossible_events_alone_says_that_of_them(self):
-        path = self.write(self.events({"name": "a", "ts": 1, "dur": -5},
-                                      {"name": "b", "ts": 9e15, "dur": 5}))
+        path = self.write([event("a", 1, -5), event("b", 9e15, 5)])
         self.assertIn("no event of it could be used: an impossible time or duration (2)",
                       analyze(path, code=3).stderr)
 
     def test_a_step_that_the_device_repeats_is_counted_once(self):
-        path = self.write(self.events(
-            {"name": "ProfilerStep#3", "cat": "user_annotation", "ts": 0, "dur": 10},
-            {"name": "ProfilerStep#3", "cat": "gpu_user_annotation", "ts": 1, "dur": 10,
-             "pid": 0, "tid": 7},
-            {"name": "aten::add", "ts": 1, "dur": 2}))
-        answer = json.loads(analyze(path, "--json").stdout)
+        answer = answer_of(self.write([
+            step(3, 0, 10), event("ProfilerStep#3", 1, 10, "gpu_user_annotation", 0, 7),
+            event("aten::add", 1, 2)]))
         self.assertEqual([row["number"] for row in answer["step_rows"]], [3])
         self.assertEqual([row["name"] for row in answer["ops"]["cpu"]], ["aten::add"])
 
     def test_forward_and_backward_inside_an_optimizers_closure_are_told_apart(self):
-        def event(name, category, start, length):
-            return {"cat": category, "name": name, "ts": start, "dur": length}
-        path = self.write(self.events(
-            event("ProfilerStep#1", "user_annotation", 0, 1000),
-            event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
-                  "user_annotation", 0, 100),
-            event("Optimizer.step#SGD.step", "user_annotation", 200, 700),
-            event("aten::linear", "cpu_op", 300, 100),
-            event("autograd::engine::evaluate_function: AddmmBackward0", "cpu_op", 500, 300)))
-        (step,) = json.loads(analyze(path, "--json").stdout)["step_rows"]
-        self.assertEqual([step[name] for name in
+        path = self.write([
+            step(1, 0, 1000), event(NEXT_BATCH, 0, 100, "user_annotation"),
+            event("Optimizer.step#SGD.step", 200, 700, "user_annotation"),
+            event("aten::linear", 300, 100),
+            event("autograd::engine::evaluate_function: AddmmBackward0", 500, 300)])
+        (row,) = answer_of(path)["step_rows"]
+        self.assertEqual([row[name] for name in
                           ("data_ms", "forward_ms", "backward_ms", "optimizer_ms")],
                          [0.1, 0.4, 0.3, 0.1])
 
     def test_several_files_and_a_folder_of_ranks_are_a_list(self):
         for rank in (0, 1):
-            document = json.loads(self.events({"name": f"op{rank}", "ts": 1, "dur": 1}))
-            document["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": 2}
-            self.write(json.dumps(document), f"rank{rank}.json")
-        answer = json.loads(analyze(self.folder.name, "--json").stdout)
-        self.assertEqual([file["rank"] for file in answer["files"]], [0, 1])
-        answer = json.loads(analyze(self.folder.name, "--json", "--rank", "1").stdout)
-        self.assertEqual([file["rank"] for file in answer["files"]], [1])
+            self.write([event(f"op{rank}", 1, 1)], f"rank{rank}.json", distributedInfo={
+                "backend": "nccl", "rank": rank, "world_size": 2})
+        for flags, ranks in (((), [0, 1]), (("--rank", "1"), [1])):
+            files = answer_of(self.folder, *flags)["files"]
+            self.assertEqual([file["rank"] for file in files], ranks)
 
     def test_folders_and_pipes_in_a_folder_are_not_its_traces(self):
-        ranks = pathlib.Path(self.folder.name) / "ranks"
+        ranks = self.folder / "ranks"
         (ranks / "sub.json").mkdir(parents=True)
         os.mkfifo(ranks / "pipe.json")
         analyze(ranks, code=3)
-        (ranks / "a.json").write_text(self.events({"name": "a", "ts": 1, "dur": 1}))
+        self.write(self.ONE, "ranks/a.json")
         (ranks / "b.json").symlink_to("a.json")
-        files = json.loads(analyze(ranks, "--json").stdout)["files"]
+        files = answer_of(ranks)["files"]
         self.assertEqual([os.path.basename(file["file"]) for file in files], ["a.json", "b.json"])
 
     def test_marks_line_ends_and_garbage_around_a_trace_take_nothing_from_it(self):
-        text = json.dumps(json.loads(self.events({"name": "a", "ts": 1, "dur": 5},
-                                                 {"name": "b", "ts": 2, "dur": 1})), indent=1)
-        plain = json.loads(analyze(self.write(text), "--json").stdout)
+        text = json.dumps({"traceEvents": [event("a", 1, 5), event("b", 2, 1)]}, indent=1)
+        plain = answer_of(self.write(text))
         strange = {"mark": b"\xef\xbb\xbf" + text.encode(),
                    "windows": text.replace("\n", "\r\n").encode(),
                    "behind.gz": gzip.compress(text.encode()) + b"no gzip",
@@ -475,7 +417,7 @@ class Command(unittest.TestCase):
                    "members.gz": gzip.compress(text[:50].encode()) + gzip.compress(b"")
                    + gzip.compress(text[50:].encode())}
         for name, data in strange.items():
-            found = json.loads(analyze(self.write(data, name), "--json").stdout)
+            found = answer_of(self.write(data, name))
             self.assertEqual(found["ops"], plain["ops"], name)
             self.assertEqual(found["skipped"]["count"], 0, name)
             self.assertEqual(found["error"] is not None, name == "behind.gz", name)
@@ -484,9 +426,8 @@ class Command(unittest.TestCase):
             self.assertIn("is UTF-16", analyze(self.write(data, name), code=3).stderr)
 
     def test_an_answer_that_cannot_be_written_is_one_line_and_exit_code_4(self):
-        short = self.write(self.events({"name": "a", "ts": 1, "dur": 1}))
-        long = self.write(self.events(*({"name": f"op{i}", "ts": i, "dur": 1}
-                                        for i in range(500))), "long.json")
+        short = self.write(self.ONE)
+        long = self.write([event(f"op{i}", i, 1) for i in range(500)], "long.json")
         for path, *flags in ([short], [short, "--json"], [long, "--json"]):
             with open("/dev/full", "w", encoding="ascii") as full:
                 done = subprocess.run([harness.PROGRAM, "analyze", path, *flags], text=True,
@@ -496,7 +437,7 @@ class Command(unittest.TestCase):
                              "trainglass: cannot write the answer: No space left on device\n")
 
     def test_closed_standard_files_are_said_to_be(self):
-        path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}))
+        path = self.write(self.ONE)
         for word, closed, code in (("-", "<&-", 3), (path, ">&-", 4)):
             done = subprocess.run(["sh", "-c", f'exec "$0" analyze "$1" {closed}',
                                    harness.PROGRAM, word], capture_output=True, text=True,
@@ -505,31 +446,27 @@ class Command(unittest.TestCase):
             self.assertIn("Bad file descriptor", done.stderr)
 
     def test_a_name_that_a_terminal_would_obey_is_complained_of_in_one_line(self):
-        complaint = analyze(self.folder.name + "/a\nb\x1b[31m", code=3).stderr
+        complaint = analyze(self.folder / "a\nb\x1b[31m", code=3).stderr
         self.assertIn("/a?b?[31m: no such file", complaint)
         self.assertEqual(len(complaint.splitlines()), 1)
-        path = self.write(self.events({"name": "a", "ts": 1, "dur": 1}), "a\x1b[31m.json")
+        path = self.write(self.ONE, "a\x1b[31m.json")
         self.assertIn("/a?[31m.json\n", analyze(path).stdout)
 
     def test_what_is_in_the_tables_and_not_whole_is_said_in_the_report_and_the_page(self):
-        path = self.write(self.events(
-            {"name": "a", "ts": 1, "dur": 9, "args": {"External id": "none"}},
-            {"name": "k", "ts": 3, "dur": 2, "cat": "kernel",
-             "args": {"device": 0, "stream": 7, "correlation": 3}}))
+        path = self.write([event("a", 1, 9, **{"External id": "none"}),
+                           event("k", 3, 2, "kernel", device=0, stream=7, correlation=3)])
         said = analyze(path).stdout.partition("Incomplete\n")[2]
         self.assertIn("1 launches that are not in the file", said)
         self.assertIn("1 arguments that should be numbers", said)
-        document = json.loads(analyze(path, "--json").stdout)
+        document = answer_of(path)
         self.assertEqual([row["count"] for row in document["incomplete"]], [1, 1])
         self.assertEqual(document["steps_from"], "file")
-        page = path.with_suffix(".html") if isinstance(path, pathlib.Path) else path + ".html"
+        page = path.with_suffix(".html")
         analyze(path, "--html", page)
-        self.assertIn("launches that are not in the file",
-                      pathlib.Path(page).read_text(encoding="utf-8"))
+        self.assertIn("launches that are not in the file", page.read_text(encoding="utf-8"))
 
     def test_standard_input_is_a_file_too(self):
-        text = self.events({"name": "a", "ts": 1, "dur": 1})
-        self.assertIn("standard input", analyze("-", input=text).stdout)
+        self.assertIn("standard input", analyze("-", input=trace_text(*self.ONE)).stdout)
 
     def test_an_interrupt_ends_it_with_one_line(self):
         reader, writer = os.pipe()
@@ -551,7 +488,7 @@ class Command(unittest.TestCase):
         self.assertIn("interrupted", complaint)
 
     def test_the_line_of_progress_shows_no_byte_of_a_name_that_a_terminal_obeys(self):
-        path = pathlib.Path(self.folder.name) / "a\x1b]0;mine\x07.json"
+        path = self.folder / "a\x1b]0;mine\x07.json"
         os.mkfifo(path)
         ours, its = pty.openpty()
         process = subprocess.Popen([harness.PROGRAM, "analyze", path], stderr=its,
@@ -572,27 +509,13 @@ class Command(unittest.TestCase):
 
 
 class Serve(harness.TrainglassTest):
-    EVENTS = [
-        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 1, "tid": 1,
-         "ts": 0, "dur": 100},
-        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10,
-         "dur": 20},
-        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1,
-         "ts": 12, "dur": 5, "args": {"correlation": 9}},
-        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 40, "dur": 30,
-         "args": {"correlation": 9, "device": 0, "stream": 7}},
-        {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1,
-         "tid": 1, "ts": 15, "args": {"Device Type": 1, "Device Id": 0, "Bytes": 512,
-                                      "Total Allocated": 1024, "Total Reserved": 2048}}]
-
-    def write(self):
-        path = self.folder / "trace.json"
-        path.write_text(json.dumps({"traceEvents": self.EVENTS}))
-        return path
+    EVENTS = [step(0, 0, 100), event("aten::mm", 10, 20),
+              event("cudaLaunchKernel", 12, 5, "cuda_runtime", correlation=9),
+              kernel("gemm", 40, 30, correlation=9), memory(15, 512, 1024, 2048)]
 
     def test_every_endpoint_answers_from_a_trace_file_as_from_a_run(self):
-        path = self.write()
-        answer = json.loads(analyze(path, "--json").stdout)
+        path = self.write(self.EVENTS)
+        answer = answer_of(path)
         self.serve(path)
         session = harness.get_json(self.port, "/api/status")["sessions"][0]
         self.assertTrue(session["from_file"])
@@ -610,13 +533,11 @@ class Serve(harness.TrainglassTest):
                          ("cuda:0", 1024, "aten::mm"))
 
     def test_a_trace_that_we_wrote_has_the_tables_of_the_one_it_was_made_of(self):
-        path = self.write()
-        first = json.loads(analyze(path, "--json").stdout)
+        path = self.write(self.EVENTS)
+        first = answer_of(path)
         self.serve(path)
         _, body = harness.get(self.port, "/api/trace?window=run")
-        again = self.folder / "again.json"
-        again.write_bytes(body)
-        second = json.loads(analyze(again, "--json").stdout)
+        second = answer_of(self.write(body, "again.json"))
         for field in ("span_ms", "step_ms", "phases", "step_rows", "gpu", "findings"):
             self.assertEqual(second[field], first[field], field)
         for device in ("cpu", "cuda"):
@@ -627,10 +548,8 @@ class Serve(harness.TrainglassTest):
             self.assertEqual(second["ops"][device], first["ops"][device])
 
     def test_a_file_that_is_no_trace_is_exit_code_3(self):
-        path = self.folder / "no.json"
-        path.write_text("no trace")
-        done = self.trainglass("serve", path)
-        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        done = self.trainglass("serve", self.write("no trace", "no.json"), code=3)
+        self.assertEqual(done.stdout, "")
         self.assertIn("no.json", done.stderr)
 
 

@@ -1,19 +1,14 @@
 """Ops by shape, stack and module against a plain reading of the same file and against
 torch's own key_averages()."""
 import functools
-import json
-import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-
-import harness  # noqa: E402
-import trace_reference  # noqa: E402
-from test_analyze import TRACES, TRAINING, US, analyze, clean  # noqa: E402
+import harness
+import trace_reference
+from test_analyze import TRAINING, US, run_torch
+from traces import TRACES, analyze, answer_of, event, needs_traces, real_trace
 
 
 @functools.lru_cache(maxsize=None)
@@ -25,7 +20,7 @@ class Agreement:
     def agree(self, path, trace, by, frames=5):
         truth = trace.groups(by, frames)
         group = f"stack:{frames}" if by == "stack" else by
-        answer = json.loads(analyze(path, "--json", "--group", group).stdout)
+        answer = answer_of(path, "--group", group)
         self.assertEqual(answer["ops"]["total"]["cpu"], len(truth))
         for row in answer["ops"]["cpu"]:
             count, total, own = truth[row["name"], row["kind"], row[by]]
@@ -35,7 +30,7 @@ class Agreement:
         return answer
 
 
-@unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+@needs_traces
 class RealTraces(unittest.TestCase, Agreement):
     def test_every_real_trace_has_the_groups_of_a_plain_reading(self):
         for path in sorted(TRACES.glob("*.json.gz")):
@@ -48,8 +43,7 @@ class RealTraces(unittest.TestCase, Agreement):
         seen = 0
         for path in sorted(TRACES.glob("*.json.gz")):
             truth = reading(path).kernels()
-            rows = json.loads(analyze(path, "--json").stdout)["ops"]["cuda"]
-            for row in rows:
+            for row in answer_of(path)["ops"]["cuda"]:
                 if row["kind"] != "kernel" or row["name"] not in truth:
                     continue
                 grid, block, varies, occupancy = truth[row["name"]]
@@ -61,19 +55,18 @@ class RealTraces(unittest.TestCase, Agreement):
         self.assertGreater(seen, 100)
 
     def test_a_gemm_of_the_h100_runs_on_tensor_cores_and_an_addition_does_not(self):
-        rows = json.loads(analyze(next(TRACES.glob("*Qwen*")), "--json").stdout)["ops"]["cuda"]
+        rows = answer_of(real_trace("Qwen"))["ops"]["cuda"]
         on = {row["name"]: row["tensor_cores"] for row in rows if row["kind"] == "kernel"}
         self.assertTrue(all(flag for name, flag in on.items() if "xmma_gemm" in name))
         self.assertFalse(any(flag for name, flag in on.items() if "elementwise" in name))
         self.assertIn(True, on.values())
 
     def test_device_time_and_memory_are_told_for_each_group_and_add_up(self):
-        path = next(TRACES.glob("*gaunernst*"))
-        plain = {row["name"]: row for row in json.loads(
-            analyze(path, "--json").stdout)["ops"]["cpu"]}
+        path = real_trace("gaunernst")
+        plain = {row["name"]: row for row in answer_of(path)["ops"]["cpu"]}
         for by in ("shape", "stack", "module"):
             sums = {}
-            for row in json.loads(analyze(path, "--json", "--group", by).stdout)["ops"]["cpu"]:
+            for row in answer_of(path, "--group", by)["ops"]["cpu"]:
                 of = sums.setdefault(row["name"], [0, 0, 0])
                 of[0] += row["device_total_ms"]
                 of[1] += row["device_self_ms"]
@@ -88,9 +81,6 @@ class TorchTraces(unittest.TestCase, Agreement):
     @classmethod
     def setUpClass(cls):
         """One training for all: its trace, and torch's counts by shape."""
-        python = os.environ.get("TORCH_PYTHON")
-        if not python:
-            raise unittest.SkipTest("TORCH_PYTHON names no interpreter with PyTorch")
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.path = pathlib.Path(folder.name) / "trace.json"
@@ -98,10 +88,7 @@ class TorchTraces(unittest.TestCase, Agreement):
 print(json.dumps([[row.key, str(row.input_shapes), row.count]
                   for row in profiler.key_averages(group_by_input_shape=True)]))
 """
-        done = subprocess.run([python, "-c", TRAINING + more, str(cls.path), "unmarked", "all"],
-                              capture_output=True, text=True, timeout=600)
-        assert done.returncode == 0, done.stderr
-        cls.averages = json.loads(done.stdout.splitlines()[-1])
+        cls.averages = run_torch(TRAINING + more, cls.path, "unmarked", "all")
 
     def test_a_new_trace_agrees_with_a_plain_reading(self):
         trace = reading(self.path)
@@ -112,8 +99,8 @@ print(json.dumps([[row.key, str(row.input_shapes), row.count]
             self.assertTrue(all(row[by] for row in linear), by)
 
     def test_torch_groups_by_shape_into_the_same_counts(self):
-        rows = {(row["name"], row["shape"]): row["recorded_count"] for row in json.loads(
-            analyze(self.path, "--json", "--group", "shape").stdout)["ops"]["cpu"]}
+        rows = {(row["name"], row["shape"]): row["recorded_count"]
+                for row in answer_of(self.path, "--group", "shape")["ops"]["cpu"]}
         compared = 0
         for name, shapes, count in self.averages:
             if not name.startswith("aten::"):
@@ -125,27 +112,16 @@ print(json.dumps([[row.key, str(row.input_shapes), row.count]
         self.assertGreater(compared, 20)
 
 
-class Command(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
+EVENTS = [event("f.py(1): main", 0, 100, "python_function"),
+          event("nn.Module: Net_0", 5, 40, "python_function"),
+          event("aten::mm", 10, 20, **{"Input Dims": [[2, 3], [3, 4]]}),
+          event("aten::mm", 60, 10, **{"Input Dims": [[2, 3], [3, 4]]}),
+          event("aten::mm", 80, 10, **{"Input Dims": [[9], []]})]
 
-    def write(self, *events):
-        path = pathlib.Path(self.folder.name) / "trace.json"
-        path.write_text(json.dumps({"traceEvents": [
-            {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "args": {}, **event}
-            for event in events]}))
-        return path
 
-    EVENTS = [{"name": "f.py(1): main", "cat": "python_function", "ts": 0, "dur": 100},
-              {"name": "nn.Module: Net_0", "cat": "python_function", "ts": 5, "dur": 40},
-              {"name": "aten::mm", "ts": 10, "dur": 20, "args": {"Input Dims": [[2, 3], [3, 4]]}},
-              {"name": "aten::mm", "ts": 60, "dur": 10, "args": {"Input Dims": [[2, 3], [3, 4]]}},
-              {"name": "aten::mm", "ts": 80, "dur": 10, "args": {"Input Dims": [[9], []]}}]
-
+class Command(harness.FolderTest):
     def rows(self, *flags):
-        answer = json.loads(analyze(self.write(*self.EVENTS), "--json", *flags).stdout)
-        return answer["ops"]["cpu"]
+        return answer_of(self.write(EVENTS), *flags)["ops"]["cpu"]
 
     def test_each_way_to_group_tells_other_ops_apart(self):
         self.assertEqual([(row["shape"], row["count"]) for row in self.rows("--group", "shape")],
@@ -162,19 +138,20 @@ class Command(unittest.TestCase):
         self.assertNotIn("shape", self.rows("--group", "name")[0])
 
     def test_the_report_shows_what_tells_the_rows_apart(self):
-        text = analyze(self.write(*self.EVENTS), "--group", "shape").stdout
+        text = analyze(self.write(EVENTS), "--group", "shape").stdout
         self.assertIn("aten::mm", text)
         self.assertIn("      [[2,3],[3,4]]", text)
 
     def test_a_group_that_is_none_is_exit_code_2(self):
-        path = self.write(*self.EVENTS)
+        path = self.write(EVENTS)
         for group in ("colour", "stack:0", "stack:x", "stack:65", "shape:2", "stack:", ""):
             analyze(path, "--group", group, code=2)
 
 
-class Pairs(Command):
+class Pairs(harness.FolderTest):
     def read(self, *events):
-        return json.loads(analyze(self.write(*events), "--json").stdout)
+        return answer_of(self.write([{"cat": "cpu_op", "pid": 1, "tid": 1, **one}
+                                     for one in events]))
 
     def test_ranges_whose_begin_and_end_are_apart_are_ranges(self):
         answer = self.read(
@@ -190,7 +167,7 @@ class Pairs(Command):
 
     def test_a_begin_or_an_end_alone_is_counted_with_its_place(self):
         answer = self.read({"ph": "E", "name": "a", "ts": 1}, {"ph": "B", "name": "b", "ts": 2},
-                           {"name": "c", "ts": 3, "dur": 1}, {"ph": "B", "name": "d", "ts": 9},
+                           event("c", 3, 1), {"ph": "B", "name": "d", "ts": 9},
                            {"ph": "E", "name": "d", "ts": 5})
         self.assertEqual([row["name"] for row in answer["ops"]["cpu"]], ["c"])
         self.assertEqual({part["reason"]: part["count"]
@@ -201,17 +178,13 @@ class Pairs(Command):
 
 class Serve(harness.TrainglassTest):
     def test_a_served_file_has_its_groups_and_a_run_says_why_not(self):
-        path = self.folder / "trace.json"
-        path.write_text(json.dumps({"traceEvents": [
-            {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "args": {}, **event}
-            for event in Command.EVENTS]}))
-        self.serve(path)
-        answer = harness.get_json(self.port, "/api/ops?group=shape&sort=count")
+        self.serve(self.write(EVENTS))
+        answer = self.ask("/api/ops?group=shape&sort=count")
         self.assertEqual(answer["group"], "shape")
         self.assertEqual([(row["shape"], row["count"]) for row in answer["ops"]],
                          [("[[2,3],[3,4]]", 2), ("[[9],[]]", 1)])
         self.assertEqual(answer["total_ops"], 2)
-        answer = harness.get_json(self.port, "/api/ops?group=module&q=net")
+        answer = self.ask("/api/ops?group=module&q=net")
         self.assertEqual([row["module"] for row in answer["ops"]], ["Net_0"])
 
 

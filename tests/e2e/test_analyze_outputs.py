@@ -1,22 +1,19 @@
 """What `trainglass analyze` leaves beside its report: verdicts for continuous integration,
 stacks and flame graphs."""
 import collections
-import html.parser
 import json
 import os
 import pathlib
 import resource
 import signal
 import subprocess
-import sys
-import tempfile
-import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-
-import harness  # noqa: E402
-import trace_reference  # noqa: E402
-from test_analyze import TRACES, analyze  # noqa: E402
+import harness
+import trace_reference
+from harness import FolderTest, Page
+from test_analyze import run_torch
+from traces import (TRACES, analyze, answer_of, call, event, kernel, memory, needs_traces,
+                    real_trace, step)
 
 FORWARD = """
 import json, sys, torch
@@ -57,35 +54,19 @@ print(json.dumps([[";".join(frame.translate(table) for frame in reversed(event.s
 """
 
 
-def event(name, start, length, category="cpu_op", **arguments):
-    return {"ph": "X", "cat": category, "pid": 1, "tid": 1, "name": name, "ts": start,
-            "dur": length, "args": arguments}
-
-
 def steps(count, length, waiting):
     """Steps of `length` us, of which `waiting` are for data; they vary by 1 us."""
     events, at = [], 0
     for number in range(count):
         this = length + number % 2
-        events += [event(f"ProfilerStep#{number}", at, this, "user_annotation"),
+        events += [step(number, at, this),
                    event("enumerate(DataLoader)#_It.__next__", at, waiting, "user_annotation"),
                    event("aten::mm", at + waiting, length - waiting - 1)]
         at += this
     return events
 
 
-class Outputs(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def write(self, events, name="trace.json", **more):
-        path = pathlib.Path(self.folder.name) / name
-        path.write_text(json.dumps({"traceEvents": events, **more}))
-        return path
-
-
-class FailOn(Outputs):
+class FailOn(FolderTest):
     def test_what_surely_holds_is_exit_code_1_and_one_line(self):
         path = self.write(steps(12, 1000, 300))
         done = analyze(path, "--fail-on", "data > 20 %", "--fail-on", "step > 5 ms", code=1)
@@ -112,11 +93,8 @@ class FailOn(Outputs):
     def test_memory_findings_and_idle_time_have_their_limits(self):
         events = steps(12, 1000, 300)
         for number in range(12):
-            events.append({**event("gemm", number * 1000.5 + 310, 200, "kernel", device=0,
-                                   stream=7), "pid": 0, "tid": 7})
-        events.append({"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": 20,
-                       "args": {"Device Type": 1, "Device Id": 0, "Bytes": 1 << 20,
-                                "Total Allocated": 2 << 20, "Total Reserved": 4 << 20}})
+            events.append(kernel("gemm", number * 1000.5 + 310, 200))
+        events.append(memory(20, 1 << 20, 2 << 20, 4 << 20))
         path = self.write(events)
         for expression in ("memory > 1 MiB", "idle > 0.5 ms", "finding.launch-bound > 20 %"):
             analyze(path, "--fail-on", expression, code=1)
@@ -146,13 +124,12 @@ FRAMES = [event("main.py(1): main; x", 0, 1000, "python_function"),
           event("aten::empty", 200, 50),
           event("cudaLaunchKernel", 300, 20, "cuda_runtime", correlation=7),
           event("aten::relu", 600, 100),
-          {**event("gemm", 700, 90, "kernel", correlation=7, device=0, stream=7), "pid": 0,
-           "tid": 7}]
+          kernel("gemm", 700, 90, correlation=7)]
 
 
 def numbered(name, start, length, number, tid=1, forward=0):
-    made = event(name, start, length, **{"Sequence number": number, "Fwd thread id": forward})
-    return {**made, "tid": tid}
+    return event(name, start, length, tid=tid,
+                 **{"Sequence number": number, "Fwd thread id": forward})
 
 
 # aten::t has the number of the node that aten::addmm makes; autograd's thread has no frames.
@@ -165,10 +142,9 @@ BACKWARD = [event("train.py(1): step", 0, 1000, "python_function"),
             numbered("autograd::engine::evaluate_function: AddmmBackward0", 540, 200, 7, 2, 1),
             numbered("AddmmBackward0", 550, 150, 7, 2, 1),
             numbered("aten::mm", 560, 100, 9, 2),
-            {**event("cudaLaunchKernel", 570, 20, "cuda_runtime", correlation=7), "tid": 2},
+            event("cudaLaunchKernel", 570, 20, "cuda_runtime", tid=2, correlation=7),
             numbered("autograd::engine::evaluate_function: Lost", 750, 50, 8, 2, 1),
-            {**event("gemm", 600, 90, "kernel", correlation=7, device=0, stream=7), "pid": 0,
-             "tid": 7}]
+            kernel("gemm", 600, 90, correlation=7)]
 
 
 HIDDEN = (("autograd/__init__", "_make_grads"), ("autograd/__init__", "backward"),
@@ -209,10 +185,10 @@ class Folded:
         return ";".join(frame.translate(str.maketrans(" ;\t\n", "____")) for frame in frames)
 
 
-class Stacks(Outputs):
+class Stacks(FolderTest):
     def setUp(self):
         super().setUp()
-        self.out = pathlib.Path(self.folder.name) / "stacks.txt"
+        self.out = self.folder / "stacks.txt"
 
     def test_stacks_have_the_own_time_of_the_ops_below_in_whole_us(self):
         analyze(self.write(FRAMES), "--stacks", self.out)
@@ -227,7 +203,7 @@ class Stacks(Outputs):
     def test_a_trace_without_stacks_is_exit_code_3_and_leaves_no_file(self):
         done = analyze(self.write(FRAMES[2:]), "--stacks", self.out, code=3)
         self.assertIn("with_stack=True", done.stderr)
-        self.assertEqual(sorted(os.listdir(self.folder.name)), ["trace.json"])
+        self.assertEqual(sorted(os.listdir(self.folder)), ["trace.json"])
 
     def test_the_backward_stands_under_its_forward_op_with_the_flag_all_of_it(self):
         path = self.write(BACKWARD)
@@ -262,28 +238,28 @@ class Stacks(Outputs):
         path = self.write(BACKWARD)
         answers = []
         for flags in ([], ["--stacks", self.out]):
-            flame = pathlib.Path(self.folder.name) / "flame.json"
+            flame = self.folder / "flame.json"
             done = analyze(path, "--json", "--group", "stack", "--flame", flame, *flags)
             graphs = json.loads(flame.read_text())["profiles"]
             answers.append((done.stdout, [graph["endValue"] for graph in graphs]))
         self.assertEqual(*answers)
 
-    @unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+    @needs_traces
     def test_linking_the_backward_of_real_traces_moves_time_and_makes_none(self):
         for path in TRACES.glob("*.json.gz"):
             tables, totals = [], []
             for flags in ([], ["--link-backward"]):
-                out = pathlib.Path(self.folder.name) / "flame.json"
+                out = self.folder / "flame.json"
                 tables.append(analyze(path, "--json", "--flame", out, *flags).stdout)
                 profiles = json.loads(out.read_text())["profiles"]
                 totals.append(sum(profile["endValue"] for profile in profiles))
             self.assertEqual(*tables)
             self.assertEqual(*totals, path.name)
 
-    @unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+    @needs_traces
     def test_stacks_of_real_traces_are_those_of_a_plain_reading(self):
-        for name in ("*gaunernst*", "*num_workers_4*"):
-            path = next(TRACES.glob(name))
+        for name in ("gaunernst", "num_workers_4"):
+            path = real_trace(name)
             truth = collections.Counter()
             trace = trace_reference.Trace(str(path))
             folded = Folded(trace)
@@ -300,15 +276,9 @@ class Stacks(Outputs):
 
     def both(self, program):
         """Stacks by torch and by us of one run."""
-        python = os.environ.get("TORCH_PYTHON")
-        if not python:
-            self.skipTest("TORCH_PYTHON names no interpreter with PyTorch")
-        path = pathlib.Path(self.folder.name) / "trace.json"
-        done = subprocess.run([python, "-c", program, path], capture_output=True, text=True,
-                              timeout=600, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        path = self.folder / "trace.json"
         truth = collections.Counter()
-        for stack, us in json.loads(done.stdout.splitlines()[-1]):
+        for stack, us in run_torch(program, path):
             truth[stack] += us
         analyze(path, "--stacks", self.out)
         return truth, read_folded(self.out)
@@ -331,9 +301,9 @@ class Stacks(Outputs):
             self.assertLessEqual(abs(us - truth[stack]), 1, stack)
 
 
-class Flame(Outputs):
+class Flame(FolderTest):
     def flame(self, path):
-        out = pathlib.Path(self.folder.name) / "flame.json"
+        out = self.folder / "flame.json"
         done = analyze(path, "--flame", out)
         return json.loads(out.read_text()), done
 
@@ -366,7 +336,7 @@ class Flame(Outputs):
         self.assertEqual(thread["unit"], "nanoseconds")
 
     def test_the_backward_under_its_forward_op_carries_all_that_it_calls(self):
-        out = pathlib.Path(self.folder.name) / "flame.json"
+        out = self.folder / "flame.json"
         analyze(self.write(BACKWARD), "--flame", out, "--link-backward")
         document = json.loads(out.read_text())
         found = {}
@@ -387,34 +357,36 @@ class Flame(Outputs):
         self.assertEqual(profile["endValue"],
                          1000 * sum(item["dur"] for item in events))
 
-    @unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+    @needs_traces
     def test_a_real_trace_gives_each_thread_a_flame_graph(self):
-        document, _ = self.flame(next(TRACES.glob("*Qwen*")))
+        document, _ = self.flame(real_trace("Qwen"))
         paths = self.walk(document, document["profiles"][0])
         self.assertTrue(any("aten::linear" in path for path in paths))
         self.assertIn("device time", document["profiles"][-1]["name"])
 
     def test_of_several_files_there_is_no_flame_graph(self):
         path = self.write(FRAMES)
-        done = analyze(path, path, "--flame", self.folder.name + "/f.json", code=2)
+        done = analyze(path, path, "--flame", self.folder / "f.json", code=2)
         self.assertIn(f"not of 2: the calls of several processes are no one program's; name "
                       f"one, such as {path}", done.stderr)
 
 
-class Ranks(Outputs):
+class Ranks(FolderTest):
     def folder_of(self, *ranks, count=12, name="ranks"):
-        folder = pathlib.Path(self.folder.name) / name
-        folder.mkdir()
         for index, (rank, waiting) in enumerate(ranks):
-            more = {} if rank is None else {"distributedInfo": {
+            head = {} if rank is None else {"distributedInfo": {
                 "backend": "nccl", "rank": rank, "world_size": len(ranks)}}
-            (folder / f"r{index}.json").write_text(json.dumps(
-                {"traceEvents": steps(count, 1000 + waiting, waiting), **more}))
-        return folder
+            self.write(steps(count, 1000 + waiting, waiting), f"{name}/r{index}.json", **head)
+        return self.folder / name
+
+    def page(self, folder, *flags, **options):
+        out = self.folder / "report.html"
+        analyze(folder, "--html", out, *flags, **options)
+        return Page(out.read_text()), out.stat().st_size
 
     def test_ranks_of_a_folder_stand_side_by_side_and_the_slowest_is_named(self):
         folder = self.folder_of((0, 100), (1, 110), (2, 600))
-        answer = json.loads(analyze(folder, "--json").stdout)
+        answer = answer_of(folder)
         self.assertEqual([file["rank"] for file in answer["files"]], [0, 1, 2])
         ranks = answer["ranks"]
         self.assertTrue(ranks["comparable"])
@@ -426,7 +398,7 @@ class Ranks(Outputs):
 
     def test_two_files_of_one_rank_are_both_shown_and_the_second_says_why_by_itself(self):
         folder = self.folder_of((0, 100), (0, 300), (1, 120))
-        answer = json.loads(analyze(folder, "--json").stdout)
+        answer = answer_of(folder)
         self.assertEqual([file["rank"] for file in answer["files"]], [0, 0, 1])
         self.assertEqual([file["error"] for file in answer["files"]], [
             None, "is rank 0, as another file of the folder is: shown by itself", None])
@@ -438,7 +410,7 @@ class Ranks(Outputs):
     def test_each_of_two_folders_has_its_table_of_ranks(self):
         first = self.folder_of((0, 100), (1, 110), name="first")
         second = self.folder_of((0, 100), (1, 600), (2, 100), name="second")
-        answer = json.loads(analyze(first, second, "--json").stdout)
+        answer = answer_of(first, second)
         self.assertEqual([row["folder"] for row in answer["folders"]], [str(first), str(second)])
         self.assertEqual([len(row["ranks"]["ranks"]) for row in answer["folders"]], [2, 3])
         self.assertEqual(answer["folders"][1]["ranks"]["slowest"]["rank"], 1)
@@ -449,10 +421,7 @@ class Ranks(Outputs):
 
     def test_one_page_holds_all_ranks_and_who_of_them_is_slowest(self):
         folder = self.folder_of((0, 100), (1, 110), (2, 600))
-        out = pathlib.Path(self.folder.name) / "report.html"
-        analyze(folder, "--html", out, "--fail-on", "data > 20 %", code=1)
-        page = Page()
-        page.feed(out.read_text())
+        page, _ = self.page(folder, "--fail-on", "data > 20 %", code=1)
         self.assertIn("3 traces", page.text)
         self.assertIn("Rank 2 is the slowest in 100 % of the steps", page.text)
         for text in ("r0.json", "r1.json", "r2.json", "rank 2"):
@@ -464,19 +433,16 @@ class Ranks(Outputs):
 
     def test_a_page_of_many_ranks_stays_small_and_says_how_many_it_leaves_out(self):
         folder = self.folder_of(*((rank, 100) for rank in range(70)))
-        out = pathlib.Path(self.folder.name) / "report.html"
-        analyze(folder, "--html", out)
-        page = Page()
-        page.feed(out.read_text())
+        page, size = self.page(folder)
         self.assertIn("70 traces", page.text)
         shown = [tag for tag, _ in page.tags].count("article")
         self.assertIn(f"{70 - shown} more traces are left out", page.text)
-        self.assertLess(out.stat().st_size, 3_000_000)
+        self.assertLess(size, 3_000_000)
 
     def test_files_that_do_not_say_their_rank_are_told_apart_all_the_same(self):
         for ranks in (((None, 100), (None, 300)), ((0, 100), (0, 300))):
             folder = self.folder_of(*ranks)
-            files = json.loads(analyze(folder, "--json").stdout)
+            files = answer_of(folder)
             self.assertNotIn("ranks", files)
             data = [file["summary"]["train"]["data_ms"] for file in files["files"]]
             self.assertEqual([round(ms, 3) for ms in data], [0.1, 0.3])
@@ -485,33 +451,16 @@ class Ranks(Outputs):
             folder.rmdir()
 
 
-class Page(html.parser.HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.tags, self.text = [], ""
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data):
-        self.text += data
-
-
-class Html(Outputs):
+class Html(FolderTest):
     def page(self, path, *flags, code=0):
-        out = pathlib.Path(self.folder.name) / "report.html"
+        out = self.folder / "report.html"
         analyze(path, "--html", out, *flags, code=code)
-        page = Page()
-        page.feed(out.read_text())
-        return page, out
+        return Page(out.read_text()), out
 
     def test_the_page_says_what_the_terminal_does_and_stands_alone(self):
         events = steps(12, 1000, 300) + [
-            {**event("gemm", 310, 200, "kernel", device=0, stream=7), "pid": 0, "tid": 7},
-            {"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": 20,
-             "args": {"Device Type": 1, "Device Id": 0, "Bytes": 1 << 20,
-                      "Total Allocated": 2 << 30, "Total Reserved": 4 << 30}},
-            {**event("strange", 5, 5), "cat": "nobody knows"}]
+            kernel("gemm", 310, 200), memory(20, 1 << 20, 2 << 30, 4 << 30),
+            event("strange", 5, 5, "nobody knows")]
         page, out = self.page(self.write(events), "--fail-on", "data > 20 %", code=1)
         for text in ("A step takes 1 ms", "The GPU waits for the CPU to launch", "gemm",
                      "aten::mm", "cuda:0", "2.000 GiB", "idle: launch-bound", "■ found",
@@ -526,13 +475,12 @@ class Html(Outputs):
     def test_a_kernel_is_called_as_a_person_calls_it_with_its_own_name_beside(self):
         name = ('void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl<'
                 'at::native::MulFunctor<float> > >(int, "x")')
-        path = self.write([event("aten::mul", 0, 10),
-                           {**event(name, 2, 5, "kernel", device=0, stream=7), "pid": 0}])
+        path = self.write([event("aten::mul", 0, 10), kernel(name, 2, 5)])
         page, _ = self.page(path)
         self.assertIn("MulFunctor (elementwise)", page.text)
         self.assertIn({"title": name}, [dict(a) for tag, a in page.tags if tag == "code"])
         self.assertIn("MulFunctor (elementwise)", analyze(path).stdout)
-        answer = json.loads(analyze(path, "--json").stdout)
+        answer = answer_of(path)
         for ops in (answer["top_cuda_ops"], answer["ops"]["cuda"]):
             self.assertEqual([(op["name"], op["short_name"]) for op in ops],
                              [(name, "MulFunctor (elementwise)")])
@@ -540,8 +488,7 @@ class Html(Outputs):
     def test_no_name_of_a_trace_becomes_markup(self):
         bad = "<script>alert(1)</script>&\"'"
         path = self.write([event(bad, 0, 10, **{"Input Dims": bad}),
-                           {**event(bad, 2, 5, "kernel", device=0, stream=7), "pid": 0}],
-                          "<img src=x>.json")
+                           kernel(bad, 2, 5)], "<img src=x>.json")
         for flags in ([], ["--group", "shape"]):
             page, out = self.page(path, *flags)
             self.assertNotIn("script", {tag for tag, _ in page.tags})
@@ -555,14 +502,11 @@ class Html(Outputs):
         events = steps(12, 1000, 300)
         for number in range(12):
             at = number * 1000.5 + 310
-            events += [event(bad, at, 600),
-                       {**event(bad, at, 600, "kernel", device=0, stream=7), "pid": 0},
-                       {"ph": "i", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": at + 9,
-                        "args": {"Device Type": 1, "Device Id": 0, "Bytes": 1 << 20,
-                                 "Total Allocated": 31 << 25, "Total Reserved": 31 << 25}}]
+            events += [event(bad, at, 600), kernel(bad, at, 600),
+                       memory(at + 9, 1 << 20, 31 << 25, 31 << 25)]
         path = self.write(events, deviceProperties=[
             {"id": 0, "name": bad, "totalGlobalMem": 1 << 30}])
-        answer = json.loads(analyze(path, "--json").stdout)
+        answer = answer_of(path)
         found = {f["id"].rsplit("-", 1)[0]: f for f in answer["findings"]}
         self.assertIn("<script>alert(1)", found["memory-full"]["evidence"]["sentence"])
         self.assertIn("<script>alert(1)", found["dominant-kernel"]["evidence"]["kernel"])
@@ -574,7 +518,7 @@ class Html(Outputs):
         self.assertIn("alert(1)", text)
         self.assertFalse(set(text) & {"\x1b", "\x9b", "\r", "\t"})
 
-    @unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+    @needs_traces
     def test_every_real_trace_has_a_page_of_less_than_3_mb(self):
         for path in TRACES.glob("*.json.gz"):
             page, out = self.page(path, "--top", "1000", "--group", "stack")
@@ -582,30 +526,25 @@ class Html(Outputs):
             self.assertIn("cuda:", page.text)
 
 
-class Trouble(Outputs):
+class Trouble(FolderTest):
     """A disk that is full, a file that may not grow, a signal: nothing half written stays."""
 
     def left(self):
-        return sorted(set(os.listdir(self.folder.name)) - {"trace.json"})
+        return sorted(set(os.listdir(self.folder)) - {"trace.json"})
 
     def test_a_file_that_may_grow_no_more_is_one_line_and_leaves_nothing(self):
         path = self.write([event(f"some op {i}", i, 1) for i in range(4000)])
-        out = pathlib.Path(self.folder.name) / "out.json"
+        out = self.folder / "out.json"
         for words in (["analyze", path, "--flame", out],
                       ["cut", path, "--cat", "cpu_op", "-o", out]):
-            done = subprocess.run(
-                [harness.PROGRAM, *map(str, words)], capture_output=True, text=True, check=False,
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
-            self.assertEqual(done.returncode, 4, done.stderr)
+            done = call(*words, code=4, preexec_fn=lambda: resource.setrlimit(
+                resource.RLIMIT_FSIZE, (4096, 4096)))
             self.assertEqual(done.stderr.count("cannot be written: File too large"), 1)
             self.assertEqual(self.left(), [])
 
     def test_a_trace_may_be_cut_onto_itself(self):
-        events = [event("a", 0, 5), {**event("k", 2, 5, "kernel"), "tid": 7}] * 20000
-        path = self.write(events)
-        done = subprocess.run([harness.PROGRAM, "cut", path, "--cat", "cpu_op", "-o", path],
-                              capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        path = self.write([event("a", 0, 5), event("k", 2, 5, "kernel", tid=7)] * 20000)
+        call("cut", path, "--cat", "cpu_op", "-o", path)
         kept = json.loads(path.read_text())["traceEvents"]
         self.assertEqual({item["name"] for item in kept}, {"a"})
         self.assertEqual(len(kept), 20000)
@@ -613,7 +552,7 @@ class Trouble(Outputs):
 
     def test_a_page_goes_into_a_pipe_or_a_device_and_takes_the_place_of_neither(self):
         path = self.write(FRAMES)
-        pipe = pathlib.Path(self.folder.name) / "pipe"
+        pipe = self.folder / "pipe"
         os.mkfifo(pipe)
         reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
         self.addCleanup(reader.wait)
@@ -623,12 +562,12 @@ class Trouble(Outputs):
         self.assertTrue(page.endswith("</html>\n"))
         self.assertTrue(pipe.is_fifo())
         pipe.unlink()
-        link = pathlib.Path(self.folder.name) / "link.html"
+        link = self.folder / "link.html"
         link.symlink_to("page.html")
         analyze(path, "--html", link)
         analyze(path, "--html", link)
         self.assertEqual(self.left(), ["link.html"])  # it led nowhere: it is the page now
-        full = pathlib.Path(self.folder.name) / "full"
+        full = self.folder / "full"
         full.symlink_to("/dev/full")
         done = analyze(path, "--html", full, code=4)
         self.assertIn("cannot be written: No space left on device", done.stderr)
@@ -636,7 +575,7 @@ class Trouble(Outputs):
         self.assertTrue(pathlib.Path("/dev/full").is_char_device())
 
     def test_an_output_that_cannot_be_is_exit_code_4(self):
-        done = analyze(self.write(FRAMES), "--flame", self.folder.name + "/none/f.json", code=4)
+        done = analyze(self.write(FRAMES), "--flame", self.folder / "none" / "f.json", code=4)
         self.assertIn("cannot be written: No such file or directory", done.stderr)
 
     def test_an_interrupt_that_is_ignored_stays_so(self):

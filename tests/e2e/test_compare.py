@@ -2,18 +2,14 @@
 import gzip
 import json
 import os
-import pathlib
 import random
 import signal
 import subprocess
-import sys
-import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-
-import harness  # noqa: E402
-
+import harness
+from harness import FolderTest
+from traces import NEXT_BATCH, call, event, kernel, step
 
 MUL = ("void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl<"
        "at::native::MulFunctor<float> > >(int)")
@@ -24,46 +20,40 @@ def trace(path, conv_us=4000, data_us=1000, steps=20, seed=0, mul_us=0):
     With `mul_us` also a kernel of that length."""
     chance, events, at = random.Random(seed), [], 1_000_000.0
 
-    def event(name, cat, start, length):
-        events.append({"ph": "X", "cat": cat, "name": name, "pid": 7, "tid": 7,
-                       "ts": round(start, 3), "dur": round(length, 3), "args": {}})
-
     def about(us):
         return us * chance.uniform(0.98, 1.02)
 
     for number in range(steps):
         begin = at
         for name, cat, length in (
-                ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
-                 "user_annotation", about(data_us)),
+                (NEXT_BATCH, "user_annotation", about(data_us)),
                 ("aten::conv2d", "cpu_op", about(conv_us)),
                 ("autograd::engine::evaluate_function: ConvolutionBackward0", "cpu_op",
                  about(3000)),
                 ("Optimizer.step#Adam.step", "user_annotation", about(500))):
-            event(name, cat, at, length)
+            events.append(event(name, at, length, cat))
             at += length
-        event(f"ProfilerStep#{number}", "user_annotation", begin, at - begin)
+        events.append(step(number, begin, at - begin))
         if mul_us > 0:
-            event(MUL, "kernel", begin + 10, mul_us)
-            events[-1].update(pid=0, args={"device": 0, "stream": 7})
+            events.append(kernel(MUL, begin + 10, mul_us))
+    for one in events:
+        one.update(ts=round(one["ts"], 3), dur=round(one["dur"], 3))
     text = json.dumps({"schemaVersion": 1, "traceEvents": events})
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
     return path
 
 
 def compare(*arguments, code=0):
-    done = subprocess.run([harness.PROGRAM, "compare", *map(str, arguments)],
-                          capture_output=True, text=True, timeout=harness.PATIENCE_S,
-                          env={**os.environ, "COLUMNS": "80"})
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    return done
+    return call("compare", *arguments, code=code, env={**os.environ, "COLUMNS": "80"})
 
 
-class Comparison(unittest.TestCase):
+def compared(*arguments):
+    return json.loads(compare(*arguments, "--json").stdout)
+
+
+class Comparison(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.base = trace(self.folder / "base.json")
 
     def test_of_one_step_each_the_differences_are_shown_and_none_is_called_a_change(self):
@@ -91,7 +81,7 @@ class Comparison(unittest.TestCase):
 
     def test_the_op_that_became_slower_stands_first_with_what_it_costs_per_step(self):
         slow = trace(self.folder / "slow.json.gz", conv_us=5000, seed=1)
-        found = json.loads(compare(self.base, slow, "--json").stdout)
+        found = compared(self.base, slow)
         first = found["ops"][0]
         self.assertEqual((first["name"], first["state"], first["changed"]),
                          ("aten::conv2d", "same", True))
@@ -110,14 +100,14 @@ class Comparison(unittest.TestCase):
     def test_the_same_training_twice_changed_nothing(self):
         for seed in range(1, 6):
             again = trace(self.folder / f"again-{seed}.json", seed=seed)
-            found = json.loads(compare(self.base, again, "--json").stdout)
+            found = compared(self.base, again)
             self.assertFalse([op["name"] for op in found["ops"] if op["changed"]])
 
     def test_the_bottleneck_that_a_fix_took_away_is_gone_and_one_that_came_is_new(self):
         slow = trace(self.folder / "slow.json", data_us=4000)
         fast = trace(self.folder / "fast.json", data_us=10)
         for before, after, state, sign in ((slow, fast, "gone", -1), (fast, slow, "new", 1)):
-            found = json.loads(compare(before, after, "--json").stdout)
+            found = compared(before, after)
             [finding] = [one for one in found["findings"] if one["id"] == "data-loading"]
             prices = finding["base_ms_per_step"], finding["ms_per_step"]
             self.assertEqual(finding["state"], state)
@@ -133,7 +123,7 @@ class Comparison(unittest.TestCase):
     def test_a_bottleneck_of_the_same_price_is_not_listed(self):
         slow, again = (trace(self.folder / f"{seed}.json", data_us=4000, seed=seed)
                        for seed in (1, 2))
-        found = json.loads(compare(slow, again, "--json").stdout)
+        found = compared(slow, again)
         self.assertEqual([(one["id"], one["state"], one["changed"]) for one in found["findings"]],
                          [("data-loading", "same", False)])
         self.assertRegex(compare(slow, again).stdout,
@@ -157,17 +147,14 @@ class Comparison(unittest.TestCase):
     def test_a_result_of_analyze_stands_for_its_trace(self):
         slow = trace(self.folder / "slow.json", conv_us=5000, seed=1)
         kept = self.folder / "kept.json"
-        with kept.open("w") as out:
-            subprocess.run([harness.PROGRAM, "analyze", "--json", self.base], check=True,
-                           stdout=out, timeout=harness.PATIENCE_S)
-        whole = json.loads(compare(self.base, slow, "--json").stdout)
-        short = json.loads(compare(kept, slow, "--json").stdout)
+        kept.write_text(call("analyze", "--json", self.base).stdout)
+        whole = compared(self.base, slow)
+        short = compared(kept, slow)
         self.assertEqual(whole["ops"], short["ops"])
         self.assertEqual(whole["step_ms"], short["step_ms"])
 
     def test_no_name_in_a_result_reaches_the_terminal_as_a_command(self):
-        answer = subprocess.run([harness.PROGRAM, "analyze", "--json", self.base], check=True,
-                                capture_output=True, text=True, timeout=harness.PATIENCE_S).stdout
+        answer = call("analyze", "--json", self.base).stdout
         kept = self.folder / "kept.json"
         kept.write_text(answer.replace("aten::conv2d", "aten::\\u001b[2J\\u009b2J\\n"))
         shown = compare(self.base, kept).stdout
@@ -181,8 +168,8 @@ class Comparison(unittest.TestCase):
         feeder = subprocess.Popen(["cp", slow, pipe])
         self.addCleanup(feeder.wait)
         self.addCleanup(feeder.kill)
-        whole = json.loads(compare(self.base, slow, "--json").stdout)
-        piped = json.loads(compare(self.base, pipe, "--json").stdout)
+        whole = compared(self.base, slow)
+        piped = compared(self.base, pipe)
         self.assertEqual(whole["ops"], piped["ops"])
 
     def test_several_are_each_compared_with_the_base_and_fit_80_columns(self):
@@ -203,14 +190,14 @@ class Endpoint(harness.TrainglassTest):
     def test_two_files_that_are_served_compare_as_on_the_command_line(self):
         base = trace(self.folder / "base.json")
         slow = trace(self.folder / "slow.json", conv_us=5000, seed=1)
-        said = json.loads(compare(base, slow, "--json").stdout)
+        said = compared(base, slow)
         self.serve(base, slow)
         ids = {}
         harness.wait_for(lambda: len(ids.update(
             (one["id"], one["steps"]) for one in harness.get_json(
                 self.port, "/api/status")["sessions"]) or ids) == 2, "both files")
         a, b = said["base"]["session"], said["others"][0]["session"]
-        shown = harness.get_json(self.port, f"/api/compare?a={a}&b={b}")
+        shown = self.ask(f"/api/compare?a={a}&b={b}")
         for part in ("step_ms", "phases", "memory", "findings", "ops"):
             self.assertEqual(shown[part], said[part], part)
 
@@ -218,9 +205,9 @@ class Endpoint(harness.TrainglassTest):
         base = trace(self.folder / "base.json", mul_us=1000)
         slow = trace(self.folder / "slow.json", mul_us=2000, seed=1)
         self.serve(base, slow)
-        said = json.loads(compare(base, slow, "--json").stdout)
+        said = compared(base, slow)
         a, b = said["base"]["session"], said["others"][0]["session"]
-        shown = harness.get_json(self.port, f"/api/compare?a={a}&b={b}")
+        shown = self.ask(f"/api/compare?a={a}&b={b}")
         for answer in (said, shown):
             first = answer["ops"][0]
             self.assertEqual((first["name"], first["short_name"], first["state"]),
@@ -230,7 +217,7 @@ class Endpoint(harness.TrainglassTest):
 
     def test_two_stretches_of_one_session_compare_too(self):
         self.serve(trace(self.folder / "base.json"))
-        shown = harness.get_json(self.port, "/api/compare?a=@0-9&b=@10-19")
+        shown = self.ask("/api/compare?a=@0-9&b=@10-19")
         self.assertEqual((shown["base"]["steps"], shown["others"][0]["steps"]), (10, 10))
         self.assertFalse([op["name"] for op in shown["ops"] if op["changed"]])
 
@@ -255,9 +242,8 @@ class Runs(harness.TrainglassTest):
     MLP = str(harness.BUILD / "bin" / "train_mlp")
 
     def train(self, name, steps=120):
-        done = self.trainglass("run", "--linger", "0", "--name", name, "--", self.MLP,
-                               "--steps", steps, "--epoch-steps", 40, "--quiet")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.trainglass("run", "--linger", "0", "--name", name, "--", self.MLP,
+                        "--steps", steps, "--epoch-steps", 40, "--quiet", code=0)
         harness.wait_for(lambda: not self.servers(), "the server to leave")
 
     def forget(self):
@@ -277,17 +263,16 @@ class Runs(harness.TrainglassTest):
         self.about(found["ms_ci95_ms"], expected["ms_ci95_ms"])
 
     def compared(self, *words, code=0):
-        done = self.trainglass("compare", *words, "--json")
-        self.assertEqual(done.returncode, code, done.stderr)
+        done = self.trainglass("compare", *words, "--json", code=code)
         return json.loads(done.stdout)
 
     def test_what_was_kept_of_a_run_says_what_it_said_while_it_was_in_memory(self):
         self.train("first")
         server = self.serve()
         session = harness.wait_for(
-            lambda: [one for one in harness.get_json(self.port, "/api/status")["sessions"]
+            lambda: [one for one in self.ask("/api/status")["sessions"]
                      if one["steps"] == 120], "the session")[0]["id"]
-        live = harness.get_json(self.port, f"/api/compare?a={session}&b={session}")
+        live = self.ask(f"/api/compare?a={session}&b={session}")
         self.assertNotIn("from", live["base"])
         self.end(server)
         self.forget()
@@ -324,14 +309,13 @@ class Runs(harness.TrainglassTest):
         self.assertIn("epochs@epoch:1", shown.stdout)
         self.assertLessEqual(max(map(len, shown.stdout.splitlines())), 80)
         for stretch, says in (("epoch:9", "epoch 9"), ("3-5", "no other stretch")):
-            done = self.trainglass("compare", "epochs", f"epochs@{stretch}")
-            self.assertEqual(done.returncode, 3, done.stderr)
+            done = self.trainglass("compare", "epochs", f"epochs@{stretch}", code=3)
             self.assertIn(says, done.stderr)
 
     def served(self, a, b):
         """By a server that was started after the runs had ended."""
         server = self.serve()
-        answer = harness.get_json(self.port, f"/api/compare?a={a}&b={b}")
+        answer = self.ask(f"/api/compare?a={a}&b={b}")
         self.end(server)
         return answer
 
@@ -343,14 +327,12 @@ class Runs(harness.TrainglassTest):
         self.train("same")
         self.train("same")
         ids = [run["session"] for run in self.listed()]
-        done = self.trainglass("compare", "same", ids[0])
-        self.assertEqual(done.returncode, 3, done.stderr)
+        done = self.trainglass("compare", "same", ids[0], code=3)
         for session in ids:
             self.assertIn(session, done.stderr)
         found = self.compared(*ids)
         self.assertEqual([found["base"]["session"], found["others"][0]["session"]], ids)
-        done = self.trainglass("compare", "nobody", ids[0])
-        self.assertEqual(done.returncode, 3)
+        done = self.trainglass("compare", "nobody", ids[0], code=3)
         self.assertRegex(done.stderr, f"nobody: no such file, and no run .*{ids[0]}")
 
     def test_a_run_that_is_called_after_its_script_is_found_beside_the_script(self):
@@ -358,18 +340,16 @@ class Runs(harness.TrainglassTest):
         (self.folder / "alone.py").write_text("import torch\n")
         self.train("train.py")
         here = {"cwd": self.folder}
-        done = self.trainglass("compare", "train.py", "train.py", "--json", **here)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.trainglass("compare", "train.py", "train.py", "--json", **here, code=0)
         self.assertEqual(json.loads(done.stdout)["base"]["steps"], 120)
-        done = self.trainglass("compare", "train.py", "alone.py", **here)
-        self.assertEqual(done.returncode, 3)
+        done = self.trainglass("compare", "train.py", "alone.py", **here, code=3)
         self.assertRegex(done.stderr, "alone.py: the file is no trace, and no run of that")
         done = self.trainglass("compare", "train.py", "./train.py", **here)
         self.assertRegex(done.stderr, r"\./train\.py: is no trace")
 
     def listed(self):
         server = self.serve()
-        runs = harness.get_json(self.port, "/api/runs")["runs"]
+        runs = self.ask("/api/runs")["runs"]
         self.end(server)
         return runs
 
@@ -394,19 +374,16 @@ class Runs(harness.TrainglassTest):
     def test_a_gate_takes_runs_and_is_no_success_where_the_number_was_not_kept(self):
         self.train("gated")
         self.forget()
-        done = self.trainglass("compare", "gated", "gated", "--fail-on", "step>5%")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.trainglass("compare", "gated", "gated", "--fail-on", "step>5%", code=0)
         done = self.trainglass("compare", "gated@epoch:1", "gated@epoch:2", "--fail-on",
-                               "memory>5%")
-        self.assertEqual(done.returncode, 3, done.stderr)
+                               "memory>5%", code=3)
         self.assertIn("no memory peak is known", done.stderr)
 
     def test_steps_of_a_trace_are_named_behind_it(self):
         file = trace(self.folder / "base.json")
         found = self.compared(f"{file}@0-9", f"{file}@10-19")
         self.assertEqual((found["base"]["name"], found["base"]["steps"]), ("base.json@0-9", 10))
-        done = self.trainglass("compare", f"{file}@oops", file)
-        self.assertEqual(done.returncode, 3, done.stderr)
+        self.trainglass("compare", f"{file}@oops", file, code=3)
         for words in ((f"{file}@70-80", file), (file, f"{file}@epoch:3"),
                       (file, file, "--steps", "70-80")):
             done = self.trainglass("compare", *words)

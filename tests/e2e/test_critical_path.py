@@ -1,16 +1,13 @@
 """The critical path and what a step would take: of a live job, of a fake GPU's, of files."""
 import collections
 import json
-import pathlib
 import statistics
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import harness  # noqa: E402
-from test_analyze import TRACES, analyze  # noqa: E402
-from test_gpu import GpuTest  # noqa: E402
-from test_http_live import LiveTest  # noqa: E402
+import harness
+from test_gpu import GpuTest
+from test_http_live import LiveTest
+from traces import TRACES, answer_of, needs_traces, real_trace
 
 HOST = {"data", "op", "launch", "runtime", "sync", "collective", "python"}
 
@@ -57,8 +54,7 @@ class LivePath(LiveTest):
         self.assertEqual([name for name in marked if "Step" in name], [])
         path, piece = self.folder / "trace.json", self.folder / "piece.json"
         path.write_bytes(body)
-        done = self.trainglass("cut", path, "--steps", "6-7", "-o", piece)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.trainglass("cut", path, "--steps", "6-7", "-o", piece, code=0)
         self.assertGreaterEqual(self.marked(json.loads(piece.read_text()))["linear1"], 2)
         _, plain = harness.get(self.port, "/api/trace?steps=5-9")
         self.assertNotIn(b'"critical', plain)
@@ -82,11 +78,8 @@ class PhasesAlone(LiveTest):
 class GpuPath(GpuTest):
     def test_the_path_of_a_gpus_job_is_told_while_it_runs(self):
         def told():
-            try:
-                answer = harness.get_json(self.port, "/api/critical_path?window=run")
-            except (OSError, AssertionError):
-                return None
-            return answer if answer["replayed_steps"] >= 3 else None
+            answer = harness.try_json(self.port, "/api/critical_path?window=run")
+            return answer if answer and answer["replayed_steps"] >= 3 else None
         answer = self.run_until("train", told, "replayed steps", level="all")
         fills_the_step(self, answer)
         self.assertIn("launch-free", [w["id"] for w in answer["what_if"]])
@@ -112,11 +105,11 @@ EXPECTED = {
 }
 
 
-@unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+@needs_traces
 class RealTraces(unittest.TestCase):
     def test_the_path_of_each_real_trace_fills_its_step(self):
         for path in sorted(TRACES.glob("*.json.gz")):
-            told = json.loads(analyze(path, "--json").stdout)
+            told = answer_of(path)
             with self.subTest(path.name):
                 fills_the_step(self, told["critical_path"])
                 step = next(row for row in told["step_rows"]
@@ -127,7 +120,7 @@ class RealTraces(unittest.TestCase):
     def test_a_kernel_on_the_path_is_called_as_in_the_tables(self):
         seen = set()
         for path in sorted(TRACES.glob("*h100*.json.gz")):
-            told = json.loads(analyze(path, "--json").stdout)
+            told = answer_of(path)
             called = {op["name"]: op["short_name"] for op in told["ops"]["cuda"]
                       if op["kind"] == "kernel"}
             for point in told["critical_path"]["path"]["points"]:
@@ -140,8 +133,7 @@ class RealTraces(unittest.TestCase):
 
     def test_what_a_step_would_take_is_what_was_read_in_the_trace(self):
         for part, expected in EXPECTED.items():
-            (path,) = TRACES.glob(f"*{part}*")
-            told = json.loads(analyze(path, "--json").stdout)
+            told = answer_of(real_trace(part))
             rows = {row["id"]: row for row in told["critical_path"]["what_if"]}
             with self.subTest(part):
                 worth = [row["id"] for row in told["what_if"]]
@@ -151,7 +143,7 @@ class RealTraces(unittest.TestCase):
 
     def test_no_step_is_said_to_be_shorter_than_its_gpu_is_busy(self):
         for path in sorted(TRACES.glob("*resnet50*")):
-            told = json.loads(analyze(path, "--json").stdout)
+            told = answer_of(path)
             uses = told["gpu"][0]["per_step_ms"]
             for row in told["critical_path"]["what_if"]:
                 if row["id"] not in ("copies-hidden", "communication-hidden"):

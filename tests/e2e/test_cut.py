@@ -7,16 +7,11 @@ import pathlib
 import resource
 import signal
 import subprocess
-import sys
-import tempfile
-import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness
+import traces
+from traces import TRACES, answer_of, event, kernel, needs_traces, step
 
-import harness  # noqa: E402
-
-TRACES = [folder / "shared" / "traces" for folder in harness.ROOT.parents]
-TRACES = next((folder for folder in TRACES if folder.is_dir()), None)
 DATA = harness.ROOT / "tests" / "data" / "traces"
 
 
@@ -34,20 +29,9 @@ def events_of(document):
     return document if isinstance(document, list) else document["traceEvents"]
 
 
-def call(*arguments, code=0, **more):
-    done = subprocess.run([harness.PROGRAM, *map(str, arguments)], capture_output=True,
-                          timeout=harness.PATIENCE_S, check=False, **more)
-    assert done.returncode == code, (done.returncode, done.stderr)
-    return done
-
-
-def analyze(*arguments):
-    return json.loads(call("analyze", *arguments, "--json").stdout)
-
-
-def event(name, start, length, category="cpu_op", **more):
-    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": start,
-            "dur": length, **more}
+def call(*words, **options):
+    """Its outputs are bytes: of a gzip too."""
+    return traces.call(*words, text=False, **options)
 
 
 def flow(phase, number, time, category="ac2g", **more):
@@ -56,13 +40,11 @@ def flow(phase, number, time, category="ac2g", **more):
 
 
 def device(name, start, length, correlation):
-    return event(name, start, length, "kernel", pid=0, tid=7,
-                 args={"correlation": correlation, "device": 0, "stream": 7})
+    return kernel(name, start, length, correlation=correlation)
 
 
 def launch(start, correlation):
-    return event("cudaLaunchKernel", start, 2, "cuda_runtime",
-                 args={"correlation": correlation})
+    return event("cudaLaunchKernel", start, 2, "cuda_runtime", correlation=correlation)
 
 
 NAMES = [{"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": "main"}},
@@ -74,14 +56,14 @@ def two_steps():
     return {
         "schemaVersion": 1, "deviceProperties": [{"name": "H100"}],
         "traceEvents": [
-            event("ProfilerStep#1", 0, 100, "user_annotation"),
+            step(1, 0, 100),
             event("aten::a", 10, 20), launch(12, 1), launch(20, 2), flow("s", 1, 12),
             flow("s", 2, 20), flow("s", 5, 15, "fwdbwd"), flow("f", 5, 60, "fwdbwd"),
             event("main.py(3): train", -5, 500, "python_function"),
             *NAMES,
             device("k1", 40, 10, 1), flow("f", 1, 40, bp="e"),
             device("k2", 130, 10, 2), flow("f", 2, 130, bp="e"),
-            event("ProfilerStep#2", 100, 100, "user_annotation"),
+            step(2, 100, 100),
             event("aten::b", 110, 20), launch(112, 3), launch(120, 4), flow("s", 3, 112),
             flow("s", 4, 120), device("k3", 150, 10, 3), flow("f", 3, 150, bp="e"),
             device("k4", 205, 10, 4), flow("f", 4, 205, bp="e"),
@@ -89,20 +71,15 @@ def two_steps():
         "displayTimeUnit": "ms", "traceName": "/somewhere"}
 
 
-class Folder(unittest.TestCase):
+class Folder(harness.FolderTest):
     def setUp(self):
-        self.temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(self.temporary.cleanup)
-        self.folder = pathlib.Path(self.temporary.name)
+        super().setUp()
         self.out = self.folder / "out" / "cut.json"
         self.out.parent.mkdir()
 
     def write(self, document, name="trace.json"):
-        path = self.folder / name
         text = document if isinstance(document, str) else json.dumps(document)
-        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz")
-                         else text.encode())
-        return path
+        return super().write(gzip.compress(text.encode()) if name.endswith(".gz") else text, name)
 
     def cut(self, path, *flags, **more):
         call("cut", path, *flags, "-o", self.out, **more)
@@ -115,7 +92,7 @@ class Folder(unittest.TestCase):
         self.assertEqual(list(self.out.parent.iterdir()), [])
 
 
-@unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+@needs_traces
 class RealTraces(Folder):
     def paths(self, pattern="*.json.gz"):
         paths = sorted(TRACES.glob(pattern))
@@ -124,7 +101,7 @@ class RealTraces(Folder):
 
     def test_a_cut_of_steps_has_the_numbers_that_the_whole_has_of_them(self):
         for path in self.paths():
-            numbers = [row["number"] for row in analyze(path)["step_rows"]]
+            numbers = [row["number"] for row in answer_of(path)["step_rows"]]
             for first, last in ((numbers[0], numbers[0]), (numbers[-1], numbers[-1]),
                                 (numbers[0], numbers[-1])):
                 with self.subTest(path.name[:40], first=first, last=last):
@@ -132,7 +109,7 @@ class RealTraces(Folder):
                     self.agree(path, f"{first}-{last}")
 
     def agree(self, path, steps):
-        whole, part = (analyze(file, "--steps", steps) for file in (path, self.out))
+        whole, part = (answer_of(file, "--steps", steps) for file in (path, self.out))
         for rows in (whole["step_rows"], part["step_rows"]):
             for row in rows:
                 del row["start_ms"]
@@ -147,7 +124,7 @@ class RealTraces(Folder):
         for path in self.paths():
             with self.subTest(path.name[:40]):
                 whole = load(path)
-                number = analyze(path)["step_rows"][0]["number"]
+                number = answer_of(path)["step_rows"][0]["number"]
                 part = self.cut(path, "--steps", f"{number}-{number}")
                 self.assertEqual(metadata(part), said_once(metadata(whole)))
                 self.assertEqual({key: part[key] for key in part if key != "traceEvents"},
@@ -174,7 +151,7 @@ class RealTraces(Folder):
                 self.assertIn(b"left out", done.stderr)
                 self.assertNotIn(b"ends early", done.stderr)
                 if size > 400_000 - 1:
-                    numbers = [row["number"] for row in analyze(self.out)["step_rows"]]
+                    numbers = [row["number"] for row in answer_of(self.out)["step_rows"]]
                     self.assertTrue(numbers)
                     self.agree(path, f"{numbers[0]}-{numbers[-1]}")
                 self.assertEqual(halves(load(self.out)), set())
@@ -277,9 +254,9 @@ class Pieces(Folder):
         def steps(numbers, shift=0):
             for n in numbers:
                 at = 10000 * n + shift
-                yield event(f"ProfilerStep#{n}", at, 9000, "user_annotation")
+                yield step(n, at, 9000)
                 for i in range(40):
-                    yield event(f"aten::op{i}", at + 200 * i, 150, args={"pad": "x" * 200})
+                    yield event(f"aten::op{i}", at + 200 * i, 150, pad="x" * 200)
                     yield launch(at + 200 * i + 10, 100 * n + i)
                     yield flow("s", 100 * n + i, at + 200 * i + 10)
         def kernels(numbers, late):

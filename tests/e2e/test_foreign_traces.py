@@ -4,11 +4,12 @@ import json
 import pathlib
 
 from harness import TrainglassTest, main
+from traces import event
 
 
-def event(name, category, start, length, pid=1, tid=1, **args):
-    one = {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": start, "dur": length, "args": args}
-    return one if category is None else {**one, "cat": category}
+def bare(*of_event, **args):
+    """An event without a category."""
+    return {key: value for key, value in event(*of_event, **args).items() if key != "cat"}
 
 
 def named(what, pid, name, tid=0):
@@ -23,26 +24,23 @@ HOROVOD = [{"ph": phase, "name": name, "pid": 1, "ts": start} for phase, name, s
     ("B", "NEGOTIATE_ALLREDUCE", 1), ("E", "", 10), ("B", "ALLREDUCE", 11), ("E", "", 20))]
 JAX = [named("process_name", 3, "/device:GPU:1"), named("thread_name", 3, "Stream #13", 13),
        named("thread_name", 3, "XLA Modules", 20), named("process_name", 7, "/host:CPU"),
-       event("fusion_1", None, 100, 40, 3, 13), event("MemcpyD2H", None, 150, 10, 3, 13),
-       event("jit_f", None, 100, 60, 3, 20), event("PjitFunction(f)", None, 0, 90, 7, 8)]
+       bare("fusion_1", 100, 40, None, 3, 13), bare("MemcpyD2H", 150, 10, None, 3, 13),
+       bare("jit_f", 100, 60, None, 3, 20), bare("PjitFunction(f)", 0, 90, None, 7, 8)]
 ASCEND = [named("process_name", 1, "Python"), named("process_name", 2, "CANN"),
           named("process_name", 3, "Ascend Hardware"), named("process_name", 4, "Overlap Analysis"),
-          event("ProfilerStep#4", None, 0, 1000), event("aten::mm", None, 10, 100),
-          event("AscendCL@aclnnMatmul", None, 20, 30, 2),
-          event("MatMulV2", None, 200, 300, 3, 5, **{"Task Type": "AI_CORE", "Stream Id": 5}),
-          event("EVENT_WAIT", None, 500, 300, 3, 5, **{"Task Type": "EVENT_WAIT", "Stream Id": 5}),
-          event("Computing", None, 200, 300, 4)]
+          bare("ProfilerStep#4", 0, 1000), bare("aten::mm", 10, 100),
+          bare("AscendCL@aclnnMatmul", 20, 30, None, 2),
+          bare("MatMulV2", 200, 300, None, 3, 5, **{"Task Type": "AI_CORE", "Stream Id": 5}),
+          bare("EVENT_WAIT", 500, 300, None, 3, 5, **{"Task Type": "EVENT_WAIT", "Stream Id": 5}),
+          bare("Computing", 200, 300, None, 4)]
 
 
 class ForeignTraces(TrainglassTest):
-    def write(self, name, content):
-        path = pathlib.Path(self.folder, name)
-        path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-        return path
-
     def answer(self, content):
-        done = self.trainglass("analyze", self.write("trace.json", content), "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        """Of bytes or of a JSON document; a list stays one."""
+        if not isinstance(content, bytes):
+            content = json.dumps(content)
+        done = self.trainglass("analyze", self.write(content), "--json", code=0)
         return json.loads(done.stdout)
 
     def rows(self, answer, device="cpu"):
@@ -52,16 +50,16 @@ class ForeignTraces(TrainglassTest):
     def test_the_producer_is_named_and_its_ranges_are_shown(self):
         for producer, content in (
                 ("Chrome's DevTools", {"metadata": {}, "traceEvents": [
-                    event("RunTask", "disabled-by-default-devtools.timeline", 0, 50),
-                    event("FunctionCall", "devtools.timeline", 10, 30)]}),
-                ("viztracer", {"traceEvents": [event("main", "FEE", 0, 50), event("f", "FEE", 10, 30)],
+                    event("RunTask", 0, 50, "disabled-by-default-devtools.timeline"),
+                    event("FunctionCall", 10, 30, "devtools.timeline")]}),
+                ("viztracer", {"traceEvents": [event("main", 0, 50, "FEE"), event("f", 10, 30, "FEE")],
                                "viztracer_metadata": {}}),
-                ("Ray", [event("task::train", "task:execute", 0, 50),
-                         event("get", "task:deserialize", 10, 30)]),
-                ("ONNX Runtime", [event("model_run", "Session", 0, 50),
-                                  event("MatMul_kernel_time", "Node", 10, 30)]),
-                ("TensorFlow", {"traceEvents": [event("MatMul", "Op", 0, 50),
-                                                event("Relu", "Op", 10, 30)]})):
+                ("Ray", [event("task::train", 0, 50, "task:execute"),
+                         event("get", 10, 30, "task:deserialize")]),
+                ("ONNX Runtime", [event("model_run", 0, 50, "Session"),
+                                  event("MatMul_kernel_time", 10, 30, "Node")]),
+                ("TensorFlow", {"traceEvents": [event("MatMul", 0, 50, "Op"),
+                                                event("Relu", 10, 30, "Op")]})):
             answer = self.answer(content)
             self.assertIn(f"is a trace of {producer}, not of PyTorch", answer["error"])
             self.assertEqual(sorted(row[2:] for row in self.rows(answer).values()),
@@ -69,7 +67,7 @@ class ForeignTraces(TrainglassTest):
         self.assertIn("Horovod", self.answer(HOROVOD)["error"])
 
     def test_advice_for_torch_is_not_given_to_other_programs(self):
-        answer = self.answer({"traceEvents": [event(f"f{at % 3}", "FEE", 12 * at, 10)
+        answer = self.answer({"traceEvents": [event(f"f{at % 3}", 12 * at, 10, "FEE")
                                               for at in range(2000)]})
         self.assertEqual((answer["findings"], answer["findings_reason"]),
                          ([], "it is not a PyTorch trace"))
@@ -94,7 +92,7 @@ class ForeignTraces(TrainglassTest):
 
     def test_begins_and_ends_of_one_id_are_ranges(self):
         answer = self.answer([
-            event("aten::mm", "cpu_op", 0, 100),
+            event("aten::mm", 0, 100),
             half("b", "c10d::allreduce_", 50, id="0x1"), half("b", "outer", 55, id=2),
             half("e", "c10d::allreduce_", 250, id="0x1"), half("e", "outer", 300, id=2),
             half("S", "old", 60, "user_annotation", id="0x3"),
@@ -116,15 +114,13 @@ class ForeignTraces(TrainglassTest):
                 ("d.nsys-rep", bytes(range(200)), "Nsight Systems"),
                 ("e.pickle", b"\x80\x04\x95" + bytes(99), "memory_viz"),
                 ("f.pt", b"\x80\x02\x8a" + bytes(99), "torch.save()")):
-            done = self.trainglass("analyze", self.write(name, content))
-            self.assertEqual(done.returncode, 3)
+            done = self.trainglass("analyze", self.write(content, name), code=3)
             self.assertIn(what, done.stderr)
-        answer = self.answer(b"\n\n" + json.dumps([event("aten::mm", "cpu_op", 0, 1)]).encode())
+        answer = self.answer(b"\n\n" + json.dumps([event("aten::mm", 0, 1)]).encode())
         self.assertIsNone(answer["error"])
 
     def test_times_of_nanoseconds_are_not_shown_as_nothing(self):
-        path = self.write("short.json", [event("aten::a", "cpu_op", 0, 0.4),
-                                         event("aten::b", "cpu_op", 0.5, 0.2)])
+        path = self.write([event("aten::a", 0, 0.4), event("aten::b", 0.5, 0.2)])
         text = self.trainglass("analyze", path).stdout
         self.assertIn("0.000400", text)
         self.assertNotIn("0.000 ", text)

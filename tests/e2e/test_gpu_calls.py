@@ -2,8 +2,8 @@
 them: a job on the fake GPU of tests/fake, live and in its downloaded trace."""
 import collections
 
-from harness import get_json, main
-from test_gpu import KERNEL, LAUNCH, MEMCPY, OLD_VERSIONS, STEP_KERNELS, VERSIONS, GpuTest
+from harness import main, try_json
+from test_gpu import KERNEL, LAUNCH, MEMCPY, OLD_VERSIONS, VERSIONS, GpuTest
 from test_gpu_traces import TraceTest
 
 RUNTIME = 9
@@ -17,8 +17,7 @@ class CallsTest(GpuTest):
     def test_every_version_tells_the_same_calls_and_none_that_nobody_looks_for(self):
         for version in VERSIONS:
             with self.subTest(version=version):
-                for path in self.directory.iterdir():
-                    path.unlink()
+                self.clear()
                 segment = self.job("calls", 60, output=None, FAKE_CUPTI_VERSION=version)
                 # A library of before 12.5 cannot be told to leave them out.
                 recorded = "recorded" if version in OLD_VERSIONS else "none"
@@ -35,9 +34,7 @@ class CallsTest(GpuTest):
                 self.assertEqual({e.name for e in outer}, {"cudaLaunchKernel"})
                 self.assertLessEqual({e.aux for e in outer}, set(by_number))
                 self.assertFalse(SMALL & {e.name for e in segment.events()})
-                for step in segment.steps():
-                    if step.flags & STEP_KERNELS:
-                        self.assertEqual(sum(step.start <= k.start < step.end for k in kernels), 2)
+                self.assert_kernels(segment, self.recorded(segment), 2)
 
     def test_copies_between_devices_have_their_way_and_their_device(self):
         segment = self.job("calls", 60, output=None)
@@ -49,16 +46,14 @@ class CallsTest(GpuTest):
 class LiveCallsTest(TraceTest):
     def told(self):
         """Once device time of the ops of all of the newest steps is known."""
-        try:
-            ops = get_json(self.port, "/api/ops?window=1000steps&k=100")
-            works = get_json(self.port, "/api/ops?device=cuda&window=1000steps")
-            devices = get_json(self.port, "/api/gpu?window=run")["devices"]
-        except (OSError, AssertionError):
+        ops, works, gpu = (try_json(self.port, f"/api/{path}") for path in (
+            "ops?window=1000steps&k=100", "ops?device=cuda&window=1000steps", "gpu?window=run"))
+        if not (ops and works and gpu):
             return None
         rows = {op["name"]: op for op in ops["ops"]}
         known = ops["steps"] == 1000 and OPS_US.keys() <= rows.keys() and all(
             rows[name]["device_total_ms"] is not None for name in OPS_US)
-        return (rows, works, devices) if known and works["recorded_steps"] > 100 else None
+        return (rows, works, gpu["devices"]) if known and works["recorded_steps"] > 100 else None
 
     def test_what_the_driver_launches_is_its_ops_and_a_nested_pair_counts_once(self):
         rows, works, devices = self.run_until("calls", self.told, "device time of ops", level="all")

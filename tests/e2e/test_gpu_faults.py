@@ -3,34 +3,16 @@ costs it nothing, and is said."""
 import re
 import subprocess
 
-from harness import get_json, main, wait_for
-from test_gpu import (JOB, KERNEL, KNOWN, LIBRARY, LOSS, NOT_OURS, OF_A_STEP, STEP_KERNELS, GpuTest,
+from harness import get_json, main, try_json, wait_for
+from test_gpu import (JOB, KERNEL, LIBRARY, LOSS, NOT_OURS, GpuTest,
                       wire)
 
 
-class FaultTest(GpuTest):
-    def assert_claims_hold(self, segment, works=20, **untold):
-        """A step that says that its kernels were recorded, and of which all is known and
-        nothing lost, has all of its kernels; how many such steps there are. `default`: up to
-        when all is known where the source never came to say so."""
-        work = [e.start for e in segment.events(KERNEL)]
-        losses = [(e.start, segment.ns(e.more[0][0])) for e in segment.events(LOSS)]
-        known = max((e.start for e in segment.events(KNOWN)), **untold)
-        claimed = [s for s in segment.steps() if s.flags & STEP_KERNELS and s.end <= known
-                   and not any(since < s.end and until > s.start for since, until in losses)]
-        for step in claimed:
-            self.assertEqual(sum(step.start <= start < step.end for start in work), works,
-                             step.number)
-        return len(claimed)
-
-
-class HangTest(FaultTest):
+class HangTest(GpuTest):
     def newest_steps(self, count=100):
         """What was recorded of each of the newest steps, and the number of the last one."""
-        try:
-            steps = get_json(self.port, f"/api/steps?window={count}steps")["steps"]
-        except (OSError, AssertionError):
-            return None
+        told = try_json(self.port, f"/api/steps?window={count}steps")
+        steps = told["steps"] if told else []
         return len(steps) == count and ({s["recorded"] for s in steps}, steps[-1]["number"])
 
     def test_steps_in_a_flush_that_hangs_are_shown_and_claim_no_gpu_work(self):
@@ -58,9 +40,7 @@ class HangTest(FaultTest):
                 ops = self.run_until("train", hangs_and_comes_back, "GPU work again",
                                      FAKE_CUPTI_FAULT=f"hang={flush}",
                                      FAKE_CUPTI_HANGS_UNTIL=str(comes_back))
-                self.assertEqual({op["name"]: op["recorded_count"] for op in ops["ops"]},
-                                 {name: count * ops["recorded_steps"]
-                                  for name, count in OF_A_STEP.items()})
+                self.assert_whole_steps(ops)
 
     def test_a_call_that_hangs_is_said_by_its_name_and_forgotten_when_it_comes_back(self):
         comes_back = self.folder / "comes back"
@@ -91,8 +71,7 @@ class HangTest(FaultTest):
         for fault in ("hang-on", "hang-off", "hang-register", "hang-subscribe"):
             with self.subTest(fault=fault):
                 hangs.unlink(missing_ok=True)
-                for path in self.directory.iterdir():
-                    path.unlink()
+                self.clear()
                 segment = self.job("train", level="auto", watched=None, TRAINGLASS_BUDGET="50",
                                    FAKE_CUPTI_FAULT=f"{fault}=1", FAKE_CUPTI_HANGS=str(hangs),
                                    FAKE_JOB_UNTIL=str(hangs))
@@ -100,15 +79,14 @@ class HangTest(FaultTest):
                 self.assert_claims_hold(segment, default=0)
 
 
-class ErrorsTest(FaultTest):
+class ErrorsTest(GpuTest):
     def ends_as_alone(self, *words, **environment):
         """The job ends with us as it does without us: (code, stdout, stderr); the segment."""
         def run(**ours):
             done = subprocess.run([JOB, *map(str, words)], capture_output=True, text=True,
                                   timeout=60, env=self.environment(**environment, **ours))
             return done.returncode, done.stdout, NOT_OURS.sub("", done.stderr)
-        for path in self.directory.iterdir():
-            path.unlink()
+        self.clear()
         alone = run(LD_LIBRARY_PATH=None)  # what marks the job's steps would find us there
         self.assertEqual(wire.read_all(self.directory), [])
         with_us = run(TRAINGLASS_LEVEL="kernels", CUDA_INJECTION64_PATH=LIBRARY,
@@ -160,9 +138,7 @@ class ErrorsTest(FaultTest):
                 # what is read next, a fifth of a second, none is.
                 ops = self.run_until("train", told, "whole steps", FAKE_CUPTI_FAULT=f"{fault}=32")
                 self.assertLess(ops["recorded_steps"], ops["steps"])
-                self.assertEqual({op["name"]: op["recorded_count"] for op in ops["ops"]},
-                                 {name: count * ops["recorded_steps"]
-                                  for name, count in OF_A_STEP.items()})
+                self.assert_whole_steps(ops)
 
     def test_work_whose_buffers_never_come_back_is_told_lost(self):
         # More of it than the buffers hold: what comes then falls into the scrap.
@@ -189,13 +165,9 @@ class BudgetTest(GpuTest):
             return int(re.search(r"flood: (\d+) a second", output)[1])
 
         def sampled():
-            try:
-                cost = get_json(self.port, "/api/overhead")
-                ops = get_json(self.port, "/api/ops?device=cuda&window=run")
-                gpu = get_json(self.port, "/api/gpu?window=run")
-            except (OSError, AssertionError):
-                return None
-            enough = ops["steps"] > 500 and ops["recorded_steps"] > 10 and cost["recorded_share"]
+            cost, ops, gpu = (try_json(self.port, f"/api/{path}") for path in (
+                "overhead", "ops?device=cuda&window=run", "gpu?window=run"))
+            enough = cost and ops and gpu and ops["steps"] > 500 and ops["recorded_steps"] > 10 and cost["recorded_share"]
             return (cost, ops, gpu) if enough else None
         alone = rate(subprocess.run([JOB, "flooded-steps", "300"], capture_output=True, text=True,
                                     timeout=60, env=self.environment()).stdout)

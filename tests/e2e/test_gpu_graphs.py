@@ -17,7 +17,7 @@ class GraphTest(GpuTest):
     def assert_steps_hold(self, segment, works, since=0):
         """Every step from a number on that says that its kernels were recorded has these."""
         work = segment.events(KERNEL, MEMCPY, MEMSET)
-        claimed = [s for s in segment.steps() if s.flags & STEP_KERNELS and s.number >= since]
+        claimed = [s for s in self.recorded(segment) if s.number >= since]
         self.assertTrue(claimed)
         for step in claimed:
             inside = collections.Counter(e.name for e in work if step.start <= e.start < step.end)
@@ -43,8 +43,7 @@ class GraphTest(GpuTest):
     def test_no_version_of_cupti_that_may_crash_on_the_whole_is_asked_for_it(self):
         for version in ("11.8", "12.4"):
             with self.subTest(version=version):
-                for path in self.directory.iterdir():
-                    path.unlink()
+                self.clear()
                 segment = self.job("train", 60, FAKE_CUPTI_VERSION=version, **WHOLE)
                 state, reason, detail, _, lost = self.source(segment)
                 self.assertEqual((state, reason, lost), ("active", "", 0))
@@ -57,8 +56,7 @@ class GraphTest(GpuTest):
             segment = self.job("train", 60, FAKE_JOB_GRAPHS="1", **environment)
             self.assertNotIn("CUDA graphs", self.source(segment)[2])
             self.assert_steps_hold(segment, {NODE: NODES})
-            for path in self.directory.iterdir():
-                path.unlink()
+            self.clear()
 
     def test_its_nodes_are_recorded_where_cupti_refuses_the_whole_and_that_is_said(self):
         segment = self.job("train", 60, FAKE_CUPTI_FAULT="no-graphs=27", **WHOLE)
@@ -99,7 +97,7 @@ class GraphTest(GpuTest):
         """The window's graphs would be told as nothing once the whole is on again."""
         self.assertIn("window: error 0, 400 of 400 kernels", self.output)
         self.assert_steps_hold(segment, {NODE: NODES}, since=120)
-        early = [s for s in segment.steps() if s.flags & STEP_KERNELS and s.number < 120]
+        early = [s for s in self.recorded(segment) if s.number < 120]
         wholes = [e.start for e in segment.events(KERNEL) if e.name == GRAPH]
         self.assertTrue(early)
         for step in early:

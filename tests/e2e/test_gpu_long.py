@@ -2,8 +2,8 @@
 Label "slow"."""
 import time
 
-from harness import get_json, main, wait_for
-from test_gpu import OF_A_STEP, GpuTest
+from harness import get_json, main, try_json, wait_for
+from test_gpu import GpuTest
 
 # The probe keeps its hands off for a minute: no window of a profiler lasts longer.
 RETRY_S = 60
@@ -57,9 +57,7 @@ class LongTest(GpuTest):
             return wait_for(lambda: (ops := self.ops_of(200))["recorded_steps"] and ops, "steps")
         ops = self.run_until("train", stopped_and_started, "steps with GPU work",
                              FAKE_JOB_PROFILER_OFF=str(off))
-        self.assertEqual({op["name"]: op["recorded_count"] for op in ops["ops"]},
-                         {name: count * ops["recorded_steps"]
-                          for name, count in OF_A_STEP.items()})
+        self.assert_whole_steps(ops)
 
     def test_a_window_that_nobody_announced_and_that_lasts_too_long_ends_nobody(self):
         """CUPTI is taken back in its middle: no other way is known to learn of its end."""
@@ -77,9 +75,7 @@ class LongTest(GpuTest):
         ops = self.run_until("unannounced-window", taken_back, "steps with GPU work",
                              FAKE_JOB_WINDOW_UNTIL=str(ends))
         self.assertIn("window: error 0", self.output)
-        self.assertEqual({op["name"]: op["recorded_count"] for op in ops["ops"]},
-                         {name: count * ops["recorded_steps"]
-                          for name, count in OF_A_STEP.items()})
+        self.assert_whole_steps(ops)
 
     def ops_of(self, steps):
         return get_json(self.port, f"/api/ops?device=cuda&window={steps}steps")
@@ -113,12 +109,9 @@ class LongTest(GpuTest):
     def test_steps_beside_a_kernel_that_stays_are_told_when_it_was_waited_for(self):
         """What shares its buffer is waited for ten seconds, and is told lost then."""
         def told():
-            try:
-                gpu = get_json(self.port, "/api/gpu?window=run")
-                ops = get_json(self.port, "/api/ops?device=cuda&window=2000steps")
-            except (OSError, AssertionError):
-                return None
-            known = gpu["devices"] and gpu["devices"][0]["known_steps"]
+            gpu = try_json(self.port, "/api/gpu?window=run")
+            ops = try_json(self.port, "/api/ops?device=cuda&window=2000steps")
+            known = gpu and ops and gpu["devices"] and gpu["devices"][0]["known_steps"]
             return (gpu, ops) if known and known > 2000 and ops["ops"] else None
 
         def patient():
@@ -128,9 +121,7 @@ class LongTest(GpuTest):
             return told()
         gpu, ops = self.run_until("persistent", patient, "steps behind those of its buffer")
         self.assertEqual(gpu["devices"][0]["uncounted_work"], 0)
-        recorded = {op["name"]: op["recorded_count"] for op in ops["ops"]}
-        self.assertEqual(recorded, {name: count * ops["recorded_steps"]
-                                    for name, count in OF_A_STEP.items()})
+        self.assert_whole_steps(ops)
 
     def test_buffers_that_windows_have_swallowed_are_taken_back(self):
         def recorded():

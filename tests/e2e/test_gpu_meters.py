@@ -3,9 +3,9 @@
 import contextlib
 import json
 import os
-import unittest
 
-from harness import BUILD, PATIENCE_S, TrainglassTest, get, get_json, main, wait_for
+from harness import (BUILD, PATIENCE_S, TrainglassTest, get, get_json, main, try_json,
+                     wait_for)
 
 JOB = str(BUILD / "fake" / "fake_job")
 GIB = 1 << 30
@@ -40,11 +40,8 @@ class MetersTest(TrainglassTest):
         self.assertEqual(self.process.returncode, 0, (out, err))
 
     def hardware(self, window="60s"):
-        with contextlib.suppress(OSError):
-            status, body = get(self.port, f"/api/gpu?window={window}")
-            if status == 200:
-                return json.loads(body)["hardware"]
-        return None
+        told = try_json(self.port, f"/api/gpu?window={window}")
+        return told and told["hardware"]
 
     def until_hardware(self, condition, what):
         def ask():

@@ -27,8 +27,7 @@ class OwnersTest(GpuTest):
     def test_what_is_anothers_stays_on_when_the_job_ends_while_we_read(self):
         for scenario in ("leave-to-clock", "leave-to-thief"):
             with self.subTest(scenario=scenario):
-                for path in self.directory.iterdir():
-                    path.unlink()
+                self.clear()
                 segment = self.job(scenario, 100, output="cuInit: 0\n")
                 # What he may have got is told lost, whichever step it was in.
                 losses = [segment.ns(e.more[0][0]) for e in segment.events(LOSS)]
@@ -46,8 +45,7 @@ class OwnersTest(GpuTest):
         (*_, last) = segment.steps()
         self.assertFalse(last.flags & STEP_KERNELS)
         # A window of the first one is told as what it is, and given back.
-        for path in self.directory.iterdir():
-            path.unlink()
+        self.clear()
         self.job("window", 60, output=None)
         self.assertEqual(self.source(self.segment)[:2], ("active", ""))
 

@@ -1,10 +1,9 @@
 """What the live tables say of GPU work, its downloaded trace says too: the fake GPU of
 tests/fake, the real probe and server."""
 import gzip
-import http.client
 import json
 
-from harness import get, get_json, main, wait_for
+from harness import get, get_json, main, try_json, upload, wait_for
 from test_gpu import JOB, GpuTest
 
 GEMM = "void gemm_kernel<float>(float*)"
@@ -32,13 +31,9 @@ class TraceTest(GpuTest):
         return json.loads(self.body)
 
     def upload(self):
-        peer = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        self.addCleanup(peer.close)
-        peer.request("POST", "/api/traces?name=run.json", body=self.body,
-                     headers={"Content-Type": "application/octet-stream"})
-        answer = peer.getresponse()
-        self.assertEqual(answer.status, 201)
-        return json.loads(answer.read())["session"]
+        status, told = upload(self.port, self.body, "run.json")
+        self.assertEqual(status, 201)
+        return told["session"]
 
 
 class OpsTest(TraceTest):
@@ -48,9 +43,8 @@ class OpsTest(TraceTest):
 
     def live_ops(self):
         """Of the last second or so, when device time is known: it is a little behind."""
-        try:
-            answer = get_json(self.port, "/api/ops?window=1000steps&k=100")
-        except (OSError, AssertionError):
+        answer = try_json(self.port, "/api/ops?window=1000steps&k=100")
+        if answer is None:
             return None
         ops = {op["name"]: op for op in answer["ops"]}
         known = answer["steps"] == 1000 and "aten::addmm" in ops
@@ -113,9 +107,8 @@ class WaitsTest(TraceTest):
 
 class PricesTest(TraceTest):
     def finding(self, query="", kind="float64-kernels"):
-        try:
-            told = get_json(self.port, f"/api/bottlenecks{query}")
-        except (OSError, AssertionError):
+        told = try_json(self.port, f"/api/bottlenecks{query}")
+        if told is None:
             return None
         return {"step_ms": told["step_ms"]["mean"], "what_if": told["what_if"],
                 **next((f for f in told["findings"] if f["id"] == kind), {"id": None})}

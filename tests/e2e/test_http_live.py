@@ -7,10 +7,8 @@ import subprocess
 import sys
 import time
 import unittest
-import urllib.error
-import urllib.request
 
-from harness import BUILD, TrainglassTest, get, get_json, wait_for
+from harness import BUILD, TrainglassTest, get, request, wait_for
 
 JOB = str(BUILD / "bin" / "train_mlp")
 
@@ -21,31 +19,9 @@ class LiveTest(TrainglassTest):
 
     def job(self, *words):
         """train_mlp, with the probe attached through its C interface."""
-        process = subprocess.Popen([JOB, "--quiet", *map(str, words)],
-                                   env=self.environment(TRAINGLASS_LEVEL=self.level,
-                                                        TRAINGLASS_CLOCK=self.clock),
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
-
-        def end():
-            process.kill()
-            process.wait()
-        self.addCleanup(end)
-        return process
-
-    def ask(self, path):
-        return get_json(self.port, path)
-
-    def post(self, path, body):
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode(),
-            {"Content-Type": "application/json"})
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(request, timeout=10) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read())
+        return self.spawn(JOB, "--quiet", *words, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL,
+                          env={"TRAINGLASS_LEVEL": self.level, "TRAINGLASS_CLOCK": self.clock})
 
     def steps_so_far(self):
         return self.ask("/api/steps?window=run")["summary"]["train"]["count"]
@@ -186,8 +162,7 @@ class TablesTest(LiveTest):
                  "the run in the store")
         server.terminate()
         server.wait()
-        for path in self.directory.iterdir():
-            path.unlink()
+        self.clear()
         self.serve()
         runs = self.ask("/api/runs")["runs"]
         self.assertEqual([(r["steps"], r["state"]) for r in runs], [(20, "ended")])
@@ -270,10 +245,7 @@ class HostileNamesTest(LiveTest):
     def test_names_of_any_bytes_are_valid_everywhere_and_run_nowhere(self):
         library = self.needs_plain_library()
         self.serve()
-        job = subprocess.Popen([sys.executable, "-c", HOSTILE, str(library)],
-                               env=self.environment(), stdin=subprocess.DEVNULL)
-        self.addCleanup(job.wait)
-        self.addCleanup(job.kill)
+        self.spawn(sys.executable, "-c", HOSTILE, library)
         wait_for(lambda: self.steps_so_far() >= 20, "twenty steps")
         for path in ("/api/ops?k=50", "/api/bottlenecks", "/api/status", "/api/report",
                      "/api/trace?last=1s"):
@@ -425,11 +397,9 @@ class StreamTest(LiveTest):
 
 class TraceTest(LiveTest):
     def fetch(self, query, **headers):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/api/trace?{query}",
-                                         headers=headers)
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=30) as answer:
-            return answer.headers, answer.read()
+        status, head, body = request(self.port, f"/api/trace?{query}", timeout=30, **headers)
+        self.assertEqual(status, 200, body[:200])
+        return head, body
 
     def test_a_trace_is_valid_names_its_session_and_holds_every_step(self):
         self.level = "ops"

@@ -6,14 +6,12 @@ import os
 import random
 import re
 import subprocess
-import sys
 import time
 import unittest
 
-from harness import BUILD, ROOT, TrainglassTest, get_json, wait_for
+from harness import BUILD, TrainglassTest, get_json, wait_for
 
-sys.path.insert(0, str(ROOT / "tests" / "python"))
-import segment as wire  # noqa: E402
+import segment as wire
 
 TRAINER = str(BUILD / "bin" / "train_mlp")
 TRAINER_KILLS = int(os.environ.get("TRAINGLASS_KILLS", 60))
@@ -31,11 +29,7 @@ class KillTest(TrainglassTest):
 
     def trainer(self, *words, **options):
         options.setdefault("stdout", subprocess.DEVNULL)
-        process = subprocess.Popen([TRAINER, *map(str, words)], env=self.environment(),
-                                   stdin=subprocess.DEVNULL, **options)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
+        return self.spawn(TRAINER, *words, **options)
 
     def segments(self):
         return {path for path in self.directory.glob("*.seg")}

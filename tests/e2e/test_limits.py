@@ -23,9 +23,8 @@ class LimitsTest(TrainglassTest):
 
     def test_a_job_whose_files_may_not_grow_trains_with_less_or_without_us(self):
         for size_bytes, recorded in ((0, 0), (4096, 0), (1 << 20, 20), (1 << 26, 20)):
-            ended = self.train("--no-server", preexec_fn=limited(resource.RLIMIT_FSIZE,
-                                                                 size_bytes))
-            self.assertEqual(ended.returncode, 0, (size_bytes, ended))
+            self.train("--no-server", preexec_fn=limited(resource.RLIMIT_FSIZE,
+                                                         size_bytes), code=0)
             segments = list(self.directory.glob("*.seg"))
             self.assertEqual(bool(segments), bool(recorded), size_bytes)
             for path in segments:
@@ -34,9 +33,8 @@ class LimitsTest(TrainglassTest):
             self.assertEqual(list(self.directory.glob("*.tmp")), [])
 
     def test_a_page_is_there_where_no_file_may_grow(self):
-        ended = self.train("--linger", "forever",
-                           preexec_fn=limited(resource.RLIMIT_FSIZE, 0))
-        self.assertEqual(ended.returncode, 0, ended)
+        self.train("--linger", "forever",
+                   preexec_fn=limited(resource.RLIMIT_FSIZE, 0), code=0)
         self.assertEqual(get_json(self.port, "/api/status")["sessions"], [])
 
     def test_a_command_runs_though_nobody_reads_what_we_say(self):
@@ -62,8 +60,7 @@ class LimitsTest(TrainglassTest):
     def test_few_descriptors_cost_the_page_and_nothing_else(self):
         for count in (5, 6, 8, 10, 13):
             ended = self.train("--linger", "0",
-                               preexec_fn=limited(resource.RLIMIT_NOFILE, count))
-            self.assertEqual(ended.returncode, 0, (count, ended))
+                               preexec_fn=limited(resource.RLIMIT_NOFILE, count), code=0)
             self.assertEqual(ended.stdout, "", count)
             if "no page" in ended.stderr:
                 self.assertRegex(ended.stderr, r"no page: \w", "it says why")
@@ -78,8 +75,7 @@ class LimitsTest(TrainglassTest):
         open_to_all.chmod(0o777)
         for folder, why in ((blocker / "below", "Not a directory"), (link, "it is a link"),
                             (open_to_all, "others can write there")):
-            ended = self.train("--no-server", "--dir", folder)
-            self.assertEqual(ended.returncode, 0)
+            ended = self.train("--no-server", "--dir", folder, code=0)
             self.assertEqual(ended.stderr, f"trainglass: nothing is recorded: the folder "
                              f"{folder} cannot be used ({why}); --dir names another\n")
         self.assertEqual(list(self.directory.glob("*.seg")), [])

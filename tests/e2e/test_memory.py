@@ -1,14 +1,11 @@
 """Memory of devices as the allocators' own statistics have it, from a fake torch that
 reports as torch does: tests/fake."""
 import collections
-import json
-import sys
 import urllib.parse
 
-from harness import BUILD, ROOT, TrainglassTest, free_port, get, main, wait_for
+from harness import BUILD, TrainglassTest, free_port, get, main, try_json, wait_for
 
-sys.path.insert(0, str(ROOT / "tests" / "python"))
-import segment as wire  # noqa: E402
+import segment as wire
 
 JOB = str(BUILD / "fake" / "fake_torch_job")
 DEVICES = ("cuda:0", "cuda:1", "cpu")
@@ -18,11 +15,7 @@ STEPS = 60
 class MemoryTest(TrainglassTest):
     def ask(self, path, **parameters):
         """An answer of the server; None before there is one."""
-        try:
-            status, body = get(self.port, f"{path}?{urllib.parse.urlencode(parameters)}")
-        except OSError:
-            return None
-        return json.loads(body) if status == 200 else None
+        return try_json(self.port, f"{path}?{urllib.parse.urlencode(parameters)}")
 
     def memory(self):
         """{device: its part of /api/memory}, of the whole run with every sample."""

@@ -2,19 +2,14 @@
 found is right or nothing."""
 import copy
 import json
-import pathlib
 import random
 import re
-import subprocess
 import sys
-import tempfile
-import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from harness import get, main, wait_for  # noqa: E402
-from test_analyze import analyze  # noqa: E402
-from test_http_live import HOSTILE, LiveTest  # noqa: E402
-from test_trace_doses import DOSES, Job  # noqa: E402
+from harness import FolderTest, get, main, wait_for
+from test_http_live import HOSTILE, LiveTest
+from test_trace_doses import DOSES, Job
+from traces import analyze, event, kernel, step
 
 ANSWERS = ("status", "steps", "ops", "ops?device=cuda", "memory", "gpu", "ranks", "overhead",
            "host", "bottlenecks", "bottlenecks?window=run", "bottlenecks?window=0-0", "report",
@@ -27,15 +22,6 @@ def strict(text):
     def refuse(word):
         raise AssertionError(f"{word} in {text[:2000]}")
     return json.loads(text, parse_constant=refuse)
-
-
-def event(name, start, length, category="cpu_op", **more):
-    return {"ph": "X", "pid": 1, "tid": 1, "cat": category, "name": name, "ts": start,
-            "dur": length, **more}
-
-
-def step(number, start, length):
-    return event(f"ProfilerStep#{number}", start, length, "user_annotation")
 
 
 def contradict(events, chance):
@@ -72,16 +58,14 @@ class Whole:
             self.assertTrue(finding["advice"], finding["id"])
 
 
-class TraceTest(Whole, unittest.TestCase):
+class TraceTest(Whole, FolderTest):
     def analyzed(self, events):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "trace.json"
-            path.write_text(json.dumps({"traceEvents": events}))
-            answer = strict(analyze(path, "--json").stdout)
-            self.check_texts(analyze(path).stdout, "the report")
-            page = pathlib.Path(folder) / "page.html"
-            analyze(path, "--html", page)
-            self.check_texts(re.sub(r"<style>.*?</style>", "", page.read_text(), flags=re.S), "the page")
+        path, page = self.write(events), self.folder / "page.html"
+        answer = strict(analyze(path, "--json").stdout)
+        self.check_texts(analyze(path).stdout, "the report")
+        analyze(path, "--html", page)
+        self.check_texts(re.sub(r"<style>.*?</style>", "", page.read_text(), flags=re.S),
+                         "the page")
         self.check_findings(answer["findings"])
         return answer
 
@@ -112,7 +96,7 @@ class TraceTest(Whole, unittest.TestCase):
     def test_times_beyond_all_measure_give_no_number_that_is_none(self):
         for length in (1e15, 1e18, 9.2e18, 1e300):
             self.analyzed([step(0, 0, length), step(1, 1e6, 1e6), event("aten::mm", 1, length),
-                           event("k", 1, length, "kernel", pid=0, args={"device": 0, "stream": 7})])
+                           kernel("k", 1, length)])
 
     def test_a_trace_that_contradicts_itself_promises_no_more_than_a_step(self):
         for number, (case, (work, doses)) in enumerate(DOSES.items()):
@@ -122,10 +106,10 @@ class TraceTest(Whole, unittest.TestCase):
                     job.step(work, doses[-1], True)
                 contradict(job.trace, random.Random(number))
                 answer = self.analyzed(job.trace)
-                step = answer["step_ms"]["mean"]
-                self.assertLessEqual(sum(f["avoidable_ms"] for f in answer["findings"]), step * 1.001)
+                most = answer["step_ms"]["mean"] * 1.001
+                self.assertLessEqual(sum(f["avoidable_ms"] for f in answer["findings"]), most)
                 for finding in answer["findings"]:
-                    self.assertLessEqual(finding["ms_per_step"], step * 1.001, finding)
+                    self.assertLessEqual(finding["ms_per_step"], most, finding)
 
 
 class JobTest(Whole, LiveTest):
@@ -174,11 +158,7 @@ class ManyNames(JobTest):
         library = self.needs_plain_library()
         source = HOSTILE.replace("while True:", "names = [b'op %d' % i for i in range(1000)]\n"
                                                 "while True:")
-        job = subprocess.Popen([sys.executable, "-c", source, str(library)],
-                               env=self.environment(TRAINGLASS_BUDGET="0.01"),
-                               stdin=subprocess.DEVNULL)
-        self.addCleanup(job.wait)
-        self.addCleanup(job.kill)
+        self.spawn(sys.executable, "-c", source, library, env={"TRAINGLASS_BUDGET": "0.01"})
 
     def test_a_job_of_a_thousand_names_of_which_no_op_is_recorded_is_told_whole(self):
         self.serve()

@@ -1,14 +1,8 @@
 """One word, one count: what analyze counts, compare, cut and torch's tables count too."""
 import json
-import os
-import pathlib
 
 from harness import TrainglassTest, main
-
-
-def event(name, start, length, category="cpu_op", pid=5, **args):
-    return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": pid, "ts": start,
-            "dur": length, "args": args}
+from traces import event, kernel, memory
 
 
 def updates(count=4, step_us=1000):
@@ -21,28 +15,22 @@ def updates(count=4, step_us=1000):
 INFERENCE = [one for number in range(3) for one in (
     event("aten::mm", number * 100, 50),
     event("cudaLaunchKernel", number * 100 + 10, 5, "cuda_runtime", correlation=number + 1),
-    event("gemm", number * 100 + 20, 60, "kernel", 0, correlation=number + 1, device=0, stream=7))]
+    kernel("gemm", number * 100 + 20, 60, correlation=number + 1))]
 
 
 class OneCount(TrainglassTest):
-    def write(self, name, events):
-        path = pathlib.Path(self.folder, name)
-        path.write_text(json.dumps({"traceEvents": events}))
-        return path
-
     def answer(self, *words):
-        done = self.trainglass(*words, "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.trainglass(*words, "--json", code=0)
         return json.loads(done.stdout)
 
     def rows(self, events):
-        document = self.answer("analyze", self.write("trace.json", events))
+        document = self.answer("analyze", self.write(events))
         return {row["name"]: row for row in document["ops"]["cpu"]}, document
 
     def test_compare_counts_the_steps_that_analyze_counts(self):
-        fast = self.write("fast.json", INFERENCE)
-        slow = self.write("slow.json", [
-            {**one, "ts": one["ts"] * 2, "dur": one["dur"] * 2} for one in INFERENCE])
+        fast = self.write(INFERENCE, "fast.json")
+        slow = self.write([{**one, "ts": one["ts"] * 2, "dur": one["dur"] * 2}
+                           for one in INFERENCE], "slow.json")
         steps = self.answer("analyze", fast)["steps"]
         compared = self.answer("compare", fast, slow)
         self.assertEqual((steps, compared["base"]["steps"], compared["others"][0]["steps"]),
@@ -52,22 +40,20 @@ class OneCount(TrainglassTest):
         self.assertIn("gemm", text)
 
     def test_cut_takes_the_step_numbers_that_analyze_prints(self):
-        path = self.write("updates.json", updates())
+        path = self.write(updates(), "updates.json")
         rows = self.answer("analyze", path)["step_rows"]
         numbers = [row["number"] for row in rows]
         self.assertEqual(numbers, [0, 1, 2, 3])
-        out = os.path.join(self.folder, "out.json")
+        out = self.folder / "out.json"
         for number, row in zip(numbers, rows):
-            done = self.trainglass("cut", path, "--steps", str(number), "-o", out)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            names = [one["name"] for one in json.loads(pathlib.Path(out).read_text())["traceEvents"]]
+            self.trainglass("cut", path, "--steps", str(number), "-o", out, code=0)
+            names = [one["name"] for one in json.loads(out.read_text())["traceEvents"]]
             self.assertEqual(names, ["aten::mm", "Optimizer.step#SGD.step"], row)
-        done = self.trainglass("cut", path, "--steps", "4-5", "-o", out)
-        self.assertEqual(done.returncode, 3)
+        done = self.trainglass("cut", path, "--steps", "4-5", "-o", out, code=3)
         self.assertIn("has the steps 0-3, not 4-5", done.stderr)
-        whole = self.write("inference.json", INFERENCE)
+        whole = self.write(INFERENCE, "inference.json")
         self.assertEqual(self.trainglass("cut", whole, "--steps", "0", "-o", out).returncode, 0)
-        self.assertEqual(len(json.loads(pathlib.Path(out).read_text())["traceEvents"]), 9)
+        self.assertEqual(len(json.loads(out.read_text())["traceEvents"]), 9)
 
     def test_an_op_whose_only_child_is_itself_counts_once_as_in_key_averages(self):
         rows, _ = self.rows([event("aten::mean", 0, 100), event("aten::mean", 10, 80),
@@ -86,12 +72,10 @@ class OneCount(TrainglassTest):
         self.assertEqual(rows["aten::mean"]["count"], 2)
 
     def test_device_time_and_memory_of_such_an_op_count_once(self):
-        memory = {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 5,
-                  "tid": 5, "ts": 40, "args": {"Device Type": 1, "Device Id": 0, "Bytes": 512}}
         rows, _ = self.rows([
-            event("aten::div_", 0, 100), event("aten::div_", 10, 80), memory,
+            event("aten::div_", 0, 100), event("aten::div_", 10, 80), memory(40, 512),
             event("cudaLaunchKernel", 30, 5, "cuda_runtime", correlation=1),
-            event("div", 200, 50, "kernel", 0, correlation=1, device=0, stream=7)])
+            kernel("div", 200, 50, correlation=1)])
         row = rows["aten::div_"]
         self.assertEqual((row["count"], row["device_total_ms"], row["device_self_ms"],
                           row["device_memory_bytes"], row["self_device_memory_bytes"]),

@@ -1,13 +1,11 @@
 """Operators of a C program: recorded whole, in the steps that the budget allows."""
 import collections
 import subprocess
-import sys
 import unittest
 
-from harness import BUILD, ROOT, TrainglassTest
+from harness import BUILD, TrainglassTest
 
-sys.path.insert(0, str(ROOT / "tests" / "python"))
-import segment as wire  # noqa: E402
+import segment as wire
 
 PROGRAM = str(BUILD / "bin" / "train_mlp")
 # Of one training step: three layers forward and backward, two activations, ...

@@ -10,6 +10,8 @@ import sys
 
 from harness import BUILD, PROGRAM, TrainglassTest, children_of, is_alive, main, wait_for
 
+TRAINER = BUILD / "bin" / "train_mlp"
+
 
 class RunTest(TrainglassTest):
     def run_command(self, *words, **options):
@@ -24,13 +26,11 @@ class RunTest(TrainglassTest):
 
     def test_a_signal_that_ends_the_command_is_128_and_its_number(self):
         for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM):
-            ended = self.run_command("sh", "-c", f"kill -{int(number)} $$")
-            self.assertEqual(ended.returncode, 128 + number)
+            self.run_command("sh", "-c", f"kill -{int(number)} $$", code=128 + number)
 
     def test_a_command_that_is_not_there_is_127_as_in_a_shell(self):
         for name in ("no-such-command-at-all", "./no-such-file", str(self.folder / "x")):
-            ended = self.run_command(name)
-            self.assertEqual(ended.returncode, 127)
+            ended = self.run_command(name, code=127)
             self.assertIn(name, ended.stderr)
 
     def test_a_command_that_cannot_be_executed_is_126_as_in_a_shell(self):
@@ -38,8 +38,7 @@ class RunTest(TrainglassTest):
         plain.write_text("#!/bin/sh\n")
         plain.chmod(stat.S_IRUSR)
         for path in (plain, self.folder):
-            ended = self.run_command(str(path))
-            self.assertEqual(ended.returncode, 126, path)
+            ended = self.run_command(str(path), code=126)
             self.assertIn(str(path), ended.stderr)
 
     def test_input_output_and_errors_are_the_commands_own(self):
@@ -231,10 +230,7 @@ class RunTest(TrainglassTest):
         self.assertEqual(left(), [])
 
     def test_clean_spares_the_living_among_any_number_of_the_dead(self):
-        job = subprocess.Popen([str(BUILD / "bin/train_mlp"), "--quiet", "--seconds", "600"],
-                               env=self.environment())
-        self.addCleanup(job.wait)
-        self.addCleanup(job.kill)
+        self.spawn(TRAINER, "--quiet", "--seconds", 600)
         [living] = wait_for(lambda: list(self.directory.glob("*.seg")), "its segment")
         for i in range(4200):
             (self.directory / f"dead{i}.seg").touch()
@@ -247,10 +243,7 @@ class RunTest(TrainglassTest):
         cleaning = self.start("clean")
         jobs = []
         while cleaning.poll() is None and len(jobs) < 30:
-            jobs.append(subprocess.Popen([str(BUILD / "bin/train_mlp"), "--quiet", "--seconds", "600", "--step-ms", "200"],
-                                         env=self.environment()))
-            self.addCleanup(jobs[-1].wait)
-            self.addCleanup(jobs[-1].kill)
+            jobs.append(self.spawn(TRAINER, "--quiet", "--seconds", 600, "--step-ms", 200))
             wait_for(lambda: len(self.living()) == len(jobs) or cleaning.poll() is not None, "its segment")
         wait_for(lambda: len(self.living()) == len(jobs), "a segment of each job that began")
 
@@ -259,7 +252,8 @@ class RunTest(TrainglassTest):
 
     def test_how_it_ended_may_be_read_by_whom_the_job_is_shared_with(self):
         for share, mode in (("owner", 0o600), ("group", 0o640), ("all", 0o644)):
-            job = self.start("run", "--no-server", "--share", share, "--", str(BUILD / "bin/train_mlp"), "--quiet", "--steps", "3")
+            job = self.start("run", "--no-server", "--share", share, "--", TRAINER, "--quiet",
+                             "--steps", "3")
             self.assertEqual(job.wait(), 0)
             [note] = self.directory.glob("*.end")
             self.assertEqual(note.stat().st_mode & 0o777, mode)
@@ -274,14 +268,13 @@ class RunTest(TrainglassTest):
     def test_a_folder_that_cannot_be_made_stops_nothing(self):
         blocker = self.folder / "file"
         blocker.write_text("")
-        ended = self.run_command("sh", "-c", "exit 6", env={
-            "TRAINGLASS_DIR": str(blocker / "below"), "TRAINGLASS_STATE_DIR": str(blocker / "s")})
-        self.assertEqual(ended.returncode, 6)
+        self.run_command("sh", "-c", "exit 6", env={
+            "TRAINGLASS_DIR": str(blocker / "below"), "TRAINGLASS_STATE_DIR": str(blocker / "s")},
+                         code=6)
 
     def test_a_bad_setting_is_told_before_anything_starts(self):
         marker = self.folder / "started"
-        ended = self.trainglass("run", "--budget", "300", "--", "touch", str(marker))
-        self.assertEqual(ended.returncode, 2)
+        ended = self.trainglass("run", "--budget", "300", "--", "touch", str(marker), code=2)
         self.assertIn("from 0 to 100 %", ended.stderr)
         self.assertFalse(marker.exists())
 
@@ -320,14 +313,12 @@ class UsageTest(TrainglassTest):
         for words in (["run"], ["run", "--no-such-flag", "x"], ["fly"],
                       ["serve", "--port", "http"], ["dump", "--events", "many"],
                       ["demo", "python", "train.py"]):
-            ended = self.trainglass(*words)
-            self.assertEqual(ended.returncode, 2, words)
+            ended = self.trainglass(*words, code=2)
             self.assertTrue(ended.stderr.startswith("trainglass: "), ended.stderr)
             self.assertEqual(ended.stderr.count("\n"), 1)
 
     def test_without_a_command_the_help_is_shown_and_that_is_no_success(self):
-        ended = self.trainglass()
-        self.assertEqual(ended.returncode, 2)
+        ended = self.trainglass(code=2)
         self.assertIn("trainglass run -- python train.py", ended.stdout)
 
     def test_a_command_given_to_the_demo_is_not_taken_for_its_flags(self):
@@ -338,21 +329,18 @@ class UsageTest(TrainglassTest):
     def test_every_command_has_help(self):
         for name in ("run", "serve", "demo", "doctor", "dump", "clean", "analyze", "compare",
                      "window"):
-            ended = self.trainglass(name, "--help")
-            self.assertEqual(ended.returncode, 0)
+            ended = self.trainglass(name, "--help", code=0)
             self.assertIn(f"trainglass {name}", ended.stdout)
 
     def test_a_window_needs_a_server_and_says_so(self):
-        ended = self.trainglass("window", "--steps", "3")
-        self.assertEqual(ended.returncode, 4)
+        ended = self.trainglass("window", "--steps", "3", code=4)
         self.assertIn("no server of yours answers", ended.stderr)
         self.assertEqual(self.trainglass("window", "--steps", "many").returncode, 2)
 
     def test_a_config_file_is_read_and_its_errors_have_file_and_line(self):
         config = self.folder / "my.conf"
         config.write_text("# mine\nlevel = phases\nbudgt = 3\n")
-        ended = self.trainglass("run", "--no-server", "--config", config, "--", "true")
-        self.assertEqual(ended.returncode, 2)
+        ended = self.trainglass("run", "--no-server", "--config", config, "--", "true", code=2)
         self.assertIn("my.conf:3: unknown key 'budgt'", ended.stderr)
         config.write_text("level = phases\nbudget = 3\n")
         ended = self.trainglass("run", "--no-server", "--config", config, "--budget", "4", "--",

@@ -275,8 +275,7 @@ class RunServerTest(TrainglassTest):
             listener.bind(("127.0.0.1", first + i))
             listener.listen()
         # Each of them used to get 3 s; all together now get 2.
-        ended = self.trainglass("run", "--port", first, "--", "true", timeout=30)
-        self.assertEqual(ended.returncode, 0)
+        ended = self.trainglass("run", "--port", first, "--", "true", timeout=30, code=0)
         self.assertIn("no page: ports", ended.stderr)
 
     def test_a_server_of_ours_that_answers_late_is_joined(self):
@@ -317,9 +316,8 @@ class RunServerTest(TrainglassTest):
     def test_the_longest_folder_that_a_job_can_write_to_is_one_that_a_server_reads(self):
         longest = self.directory / ("d" * (231 - 1 - len(str(self.directory))))
         self.addCleanup(self.stop_servers_of, longest)
-        ended = self.trainglass("run", "--", BUILD / "bin" / "train_mlp", "--steps", "50",
-                                env={"TRAINGLASS_DIR": str(longest)})
-        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.trainglass("run", "--", BUILD / "bin" / "train_mlp", "--steps", "50",
+                        env={"TRAINGLASS_DIR": str(longest)}, code=0)
         self.assertEqual(len(list(longest.glob("*.seg"))), 1)
         (session,) = wait_for(lambda: get_json(self.port, "/api/status")["sessions"], "the job")
         self.assertEqual(session["steps"], 50)
@@ -377,8 +375,7 @@ class RunServerTest(TrainglassTest):
     def test_a_state_folder_that_cannot_be_made_is_said_in_one_line_and_costs_no_run(self):
         state = self.blocked_state()
         ended = self.trainglass("run", "--", "sh", "-c", "exit 3", env={
-            "TRAINGLASS_STATE_DIR": state})
-        self.assertEqual(ended.returncode, 3)
+            "TRAINGLASS_STATE_DIR": state}, code=3)
         self.assertEqual(get(self.address(ended.stderr), "/healthz")[0], 200)
         address, warning, _ = ended.stderr.splitlines()
         for words in (state, "Not a directory", "earlier runs", "windows", "--state-dir"):

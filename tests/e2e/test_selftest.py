@@ -152,8 +152,7 @@ class Selftest(TrainglassTest):
                             (("--budget", "200", "true"), "--budget")):
             with self.subTest(words):
                 self.assertIn(what, self.refused(2, *words))
-        ended = self.trainglass("selftest", "speed", "true")
-        self.assertEqual(ended.returncode, 2)
+        ended = self.trainglass("selftest", "speed", "true", code=2)
         self.assertIn("no test", ended.stderr)
 
     def test_a_run_that_ends_by_itself_leaves_no_worker_running(self):

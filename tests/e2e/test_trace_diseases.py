@@ -1,20 +1,13 @@
 """Traces of a device's diseases, made with a known dose: the finding, its price, and the healthy
 trace beside them in which nothing is found."""
-import json
-import pathlib
-import sys
-import tempfile
-import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import harness  # noqa: E402
-from test_analyze import analyze  # noqa: E402
+import harness
+from harness import FolderTest
+from test_trace_doses import ADD64, MM, NCCL
+from traces import NEXT_BATCH, answer_of, event
 
 STEPS, STEP_US, KERNELS = 8, 20000.0, 100
-MM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"
-ADD64 = ("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<double>, "
-         "std::array<char*, 3ul> >")
-NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+H100 = {"id": 0, "name": "NVIDIA H100 80GB HBM3"}
 
 
 class Step:
@@ -27,8 +20,8 @@ class Step:
         self.event("user_annotation", f"ProfilerStep#{number}", self.start, STEP_US)
 
     def event(self, cat, name, at, duration, **args):
-        place = {"pid": 0, "tid": 7} if "stream" in args else {"pid": 1, "tid": 1}
-        self.trace.append({"ph": "X", "cat": cat, "name": name, "ts": at, "dur": duration, "args": args, **place})
+        pid, tid = (0, 7) if "stream" in args else (1, 1)
+        self.trace.append(event(name, at, duration, cat, pid, tid, **args))
 
     def call(self, name, duration, **args):
         self.event("cuda_runtime", name, self.host + 1, duration, **args)
@@ -170,8 +163,7 @@ def graphs(step):
 
 def of_rank(step, rank, late_us=4000.0):
     """The batches of rank 1 come late; rank 0 waits for it in the kernel that exchanges."""
-    step.event("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
-               step.host, 200 + rank * late_us)
+    step.event("user_annotation", NEXT_BATCH, step.host, 200 + rank * late_us)
     step.host += 210 + rank * late_us
     for _ in range(KERNELS - 30):
         step.launch(MM, 198.0)
@@ -195,17 +187,19 @@ DOSES = {blocking: ("slow-launches", 3.0), pinning: ("pinned-allocations", 2.0),
 RULES = {name for name, _ in DOSES.values()}
 
 
-class TraceDiseases(unittest.TestCase):
-    def answer(self, job, *flags, marked=True, steps=STEPS):
+class TraceDiseases(FolderTest):
+    def make(self, job, name="job.pt.trace.json", marked=True, steps=STEPS, **head):
         events = []
         for number in range(steps):
             job(Step(events, number))
-        events = [event for event in events if marked or not event["name"].startswith("ProfilerStep")]
-        trace = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}], "traceEvents": events}
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "job.pt.trace.json"
-            path.write_text(json.dumps(trace), encoding="utf-8")
-            return json.loads(analyze(path, "--json", *flags).stdout)
+        events = [one for one in events if marked or not one["name"].startswith("ProfilerStep")]
+        return self.write(events, name, deviceProperties=[H100], **head)
+
+    def answer(self, job, **options):
+        return answer_of(self.make(job, **options))
+
+    def found(self, job):
+        return {f["id"]: f for f in self.answer(job)["findings"]}
 
     def test_each_disease_is_found_with_the_price_of_its_dose(self):
         for job, (name, ms) in DOSES.items():
@@ -231,7 +225,7 @@ class TraceDiseases(unittest.TestCase):
                 self.assertNotIn(other, " ".join(found.values()))
 
     def test_a_wait_is_told_with_the_function_that_waits_where_stacks_are_known(self):
-        found = {f["id"]: f for f in self.answer(reading)["findings"]}
+        found = self.found(reading)
         evidence = found["device-sync"]["evidence"]
         self.assertEqual(evidence["op"], "aten::_local_scalar_dense")
         self.assertEqual(evidence.get("caller"), "main (/home/u/train.py:31)", evidence)
@@ -264,27 +258,23 @@ class TraceDiseases(unittest.TestCase):
     def test_kernels_beside_and_behind_the_steps_cost_a_step_nothing(self):
         for job in (doubles_on_two, doubles_and_more_behind):
             with self.subTest(job.__name__):
-                found = {f["id"]: f for f in self.answer(job)["findings"]}["float64-kernels"]
+                found = self.found(job)["float64-kernels"]
                 self.assertLessEqual(abs(found["ms_per_step"] / 4.95 - 1), 0.2, found["formula"])
 
     def test_who_replays_graphs_is_not_told_to_launch_them(self):
-        found = {f["id"]: f for f in self.answer(graphs)["findings"]}
+        found = self.found(graphs)
         self.assertNotIn("slow-launches", found)
         self.assertIn("in a graph too", found["launch-bound"]["evidence"]["sentence"])
         self.assertNotIn("CUDA graph", " ".join(found["launch-bound"]["advice"]))
 
     def test_the_rank_that_all_wait_for_is_named_with_its_cause(self):
-        for late_us, steps in ((4000.0, 3), (0.0, 3)):
-            with self.subTest(late_us), tempfile.TemporaryDirectory() as folder:
+        for late_us in (4000.0, 0.0):
+            with self.subTest(late_us):
                 for rank in range(2):
-                    events = []
-                    for number in range(steps):
-                        of_rank(Step(events, number), rank, late_us)
-                    (pathlib.Path(folder) / f"rank{rank}.json").write_text(json.dumps({
-                        "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}],
-                        "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2},
-                        "traceEvents": events}), encoding="utf-8")
-                for answer in json.loads(analyze(folder, "--json").stdout)["files"]:
+                    self.make(lambda step: of_rank(step, rank, late_us), f"rank{rank}.json",
+                              steps=3, distributedInfo={
+                                  "backend": "nccl", "rank": rank, "world_size": 2})
+                for answer in answer_of(self.folder)["files"]:
                     found = {f["id"]: f for f in answer["findings"]}
                     if late_us == 0:
                         self.assertNotIn("last-rank", found)

@@ -4,15 +4,11 @@ what the cure takes off a step, to a fifth or a hundredth of the step.
 Where a rule says half, for want of knowing better, the cure is one that gives back half: what is
 proved is of what."""
 import json
-import pathlib
 import re
-import sys
-import tempfile
-import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import harness  # noqa: E402
-from test_analyze import analyze  # noqa: E402
+import harness
+from harness import FolderTest
+from traces import H100, NEXT_BATCH, analyze, event
 
 STEPS, STEPS_OF_A_TREND = 6, 80
 MM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"
@@ -42,8 +38,8 @@ class Job:
         self.steps = 0
 
     def event(self, cat, name, at, duration, **args):
-        place = {"pid": 0, "tid": args["stream"]} if "stream" in args else {"pid": 1, "tid": 1}
-        self.trace.append({"ph": "X", "cat": cat, "name": name, "ts": at, "dur": duration, "args": args, **place})
+        pid, tid = (0, args["stream"]) if "stream" in args else (1, 1)
+        self.trace.append(event(name, at, duration, cat, pid, tid, **args))
 
     def step(self, work, *dose, synced=True):
         begin = self.host
@@ -130,7 +126,7 @@ def calls(op, call):
 def loading(job, us, ill):
     """The host loads a batch, and the device has no work; the cure has loaded ahead."""
     if ill:
-        job.op("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", us)
+        job.op(NEXT_BATCH, us)
     job.products()
 
 
@@ -391,7 +387,7 @@ def late_streams(job, us):
         job.launch(MM, 100.0, late_us=us if n % 10 == 5 else 0.0)
 
 
-class TraceDoses(unittest.TestCase):
+class TraceDoses(FolderTest):
     def make(self, work, *dose, steps=STEPS, synced=True):
         job = Job()
         for _ in range(steps):
@@ -402,11 +398,8 @@ class TraceDoses(unittest.TestCase):
         return json.loads(self.told(job, "--json"))
 
     def told(self, job, *options):
-        devices = [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}]
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "job.pt.trace.json"
-            path.write_text(json.dumps({"deviceProperties": devices, "traceEvents": job.trace}), encoding="utf-8")
-            return analyze(path, *options).stdout
+        path = self.write(job.trace, "job.pt.trace.json", deviceProperties=[H100])
+        return analyze(path, *options).stdout
 
     def found(self, job):
         """By rule: an id may have the device's eight digits behind it."""

@@ -2,14 +2,10 @@
 
 A price may move by a tenth when its formula becomes better; a finding that appears or
 goes is a decision, and belongs here with its reason."""
-import json
-import pathlib
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import harness  # noqa: E402
-from test_analyze import TRACES, analyze  # noqa: E402
+import harness
+from traces import TRACES, answer_of, needs_traces, real_trace
 
 # (part of the file's name): [(finding, ms per step, why)]
 EXPECTED = {
@@ -74,12 +70,11 @@ EXPECTED = {
 }
 
 
-@unittest.skipIf(TRACES is None, "no shared/traces beside the checkout")
+@needs_traces
 class RealTraces(unittest.TestCase):
     def test_each_real_trace_has_the_findings_that_were_read_in_it(self):
         for part, expected in EXPECTED.items():
-            (path,) = TRACES.glob(f"*{part}*")
-            found = json.loads(analyze(path, "--json").stdout)["findings"]
+            found = answer_of(real_trace(part))["findings"]
             with self.subTest(part):
                 self.assertEqual([f["id"] for f in found], [e[0] for e in expected])
                 for finding, (_, ms, why) in zip(found, expected):
@@ -93,8 +88,7 @@ class RealTraces(unittest.TestCase):
 
     def test_what_is_found_does_not_depend_on_how_many_rows_are_asked_for(self):
         for part in EXPECTED:
-            (path,) = TRACES.glob(f"*{part}*")
-            few, usual, many = (json.loads(analyze(path, "--json", *top).stdout)
+            few, usual, many = (answer_of(real_trace(part), *top)
                                 for top in (("--top", "1"), ("--top", "10"), ()))
             with self.subTest(part):
                 self.assertEqual(few["findings"], many["findings"])
@@ -105,8 +99,7 @@ class RealTraces(unittest.TestCase):
 
     def test_nothing_is_found_to_be_avoidable_twice(self):
         for part in EXPECTED:
-            (path,) = TRACES.glob(f"*{part}*")
-            answer = json.loads(analyze(path, "--json").stdout)
+            answer = answer_of(real_trace(part))
             with self.subTest(part):
                 self.assertLessEqual(answer["avoidable_ms"], answer["step_ms"]["mean"])
                 self.assertLessEqual(answer["avoidable_ms"],

@@ -1,8 +1,8 @@
 """Phases of a trace claim what the trace knows: forward begins where the graph does."""
 import json
-import pathlib
 
 from harness import TrainglassTest, main
+from traces import event
 
 STEP_US = 10_000
 
@@ -10,8 +10,7 @@ STEP_US = 10_000
 def op(name, start, length, sequence=None, thread=5, backward=False, category="cpu_op"):
     args = {} if sequence is None else {"Sequence number": sequence,
                                         "Fwd thread id": 1 if backward else 0}
-    return {"ph": "X", "cat": category, "name": name, "pid": 5, "tid": thread, "ts": start,
-            "dur": length, "args": args}
+    return event(name, start, length, category, 5, thread, **args)
 
 
 def step(number, before, thread=5):
@@ -33,10 +32,7 @@ def step(number, before, thread=5):
 
 class TracePhases(TrainglassTest):
     def phases(self, events):
-        path = pathlib.Path(self.folder, "trace.json")
-        path.write_text(json.dumps({"traceEvents": events}))
-        done = self.trainglass("analyze", path, "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.trainglass("analyze", self.write(events), "--json", code=0)
         rows = json.loads(done.stdout)["step_rows"][1:]  # the first begins with the trace
         return [tuple(row[f"{phase}_ms"] for phase in ("forward", "backward", "optimizer"))
                 for row in rows]

@@ -1,28 +1,14 @@
 """A downloaded trace keeps the rules of those who read it; with rank=all it has all ranks."""
 import gzip
-import http.client
 import json
-import os
-import pathlib
 import re
-import socket
-import subprocess
-import sys
-import unittest
 
-import harness
-from harness import BUILD, TrainglassTest, get, get_json, main
+from harness import (BUILD, ROOT, TORCH_PYTHON, TrainglassTest, free_port, get, get_json, main,
+                     needs_torch, upload)
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-import trace_rules  # noqa: E402
+import trace_rules
 
-JOBS = harness.ROOT / "tests" / "python" / "jobs.py"
-PYTHON = os.environ.get("TORCH_PYTHON")
-
-
-def has_torch():
-    return bool(PYTHON) and subprocess.run([PYTHON, "-c", "import torch"], check=False,
-                                           stderr=subprocess.DEVNULL).returncode == 0
+JOBS = ROOT / "tests" / "python" / "jobs.py"
 
 
 class TraceRules(TrainglassTest):
@@ -37,9 +23,8 @@ class TraceRules(TrainglassTest):
         self.assertEqual(list(trace_rules.broken_rules(trace))[:5], [])
 
     def test_every_event_of_a_trace_nests_and_an_op_is_found_in_its_steps(self):
-        ended = self.trainglass("run", "--level", "ops", "--", BUILD / "bin" / "train_mlp",
-                                "--steps", "600")
-        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.trainglass("run", "--level", "ops", "--", BUILD / "bin" / "train_mlp",
+                        "--steps", "600", code=0)
         self.assert_kept(self.trace("window=run"))
         answer = get_json(self.port, "/api/steps?op=linear1&window=run")
         (row,) = [op for op in get_json(self.port, "/api/ops?window=run&k=100")["ops"] if op["name"] == "linear1"]
@@ -52,13 +37,12 @@ class TraceRules(TrainglassTest):
         self.assertEqual((none["name"], none["points"]), ("no-such-op", []))
 
     def test_a_downloaded_run_gives_its_tables_back_number_by_number(self):
-        ended = self.trainglass("run", "--level", "ops", "--", BUILD / "bin" / "train_mlp",
-                                "--steps", "300")
-        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.trainglass("run", "--level", "ops", "--", BUILD / "bin" / "train_mlp",
+                        "--steps", "300", code=0)
         status, trace = get(self.port, "/api/trace?window=run", timeout=60)
         self.assertEqual(status, 200)
-        told = self.upload(trace)
-        self.assertEqual(told["skipped"], 0)
+        status, told = upload(self.port, trace, "run.json")
+        self.assertEqual((status, told["skipped"]), (201, 0))
 
         def both(question):
             live = get_json(self.port, f"/api/{question}&window=run")
@@ -91,15 +75,6 @@ class TraceRules(TrainglassTest):
         for key in ("phases", "step_ms", "steps", "dataloader_time_pct"):
             self.assertEqual(live[key], file[key], key)
 
-    def upload(self, trace):
-        peer = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        self.addCleanup(peer.close)
-        peer.request("POST", "/api/traces?name=run.json", body=trace,
-                     headers={"Content-Type": "application/octet-stream"})
-        answer = peer.getresponse()
-        self.assertEqual(answer.status, 201)
-        return json.loads(answer.read())
-
     def assert_same_ops(self, live, file):
         for one, other in zip(live, file, strict=True):
             known = {key for key, value in one.items() if value is not None}
@@ -120,16 +95,13 @@ class TraceRules(TrainglassTest):
             self.assertEqual(len(list(trace_rules.broken_rules(trace))), 1, change)
         self.assertEqual(list(trace_rules.broken_rules({"traceEvents": [good, good]})), [])
 
-    @unittest.skipUnless(has_torch(), "no PyTorch; TORCH_PYTHON can name a Python that has it")
+    @needs_torch
     def test_all_ranks_of_a_session_stand_in_one_trace_on_one_axis(self):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
         script = " & ".join(
-            f"RANK={rank} LOCAL_RANK={rank} {PYTHON} {JOBS} ranks --steps 20" for rank in (0, 1))
-        ended = self.trainglass("run", "--level", "ops", "--", "sh", "-c", f"{script} & wait", timeout=300, env={
-            "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"})
-        self.assertEqual(ended.returncode, 0, ended.stderr)
+            f"RANK={rank} LOCAL_RANK={rank} {TORCH_PYTHON} {JOBS} ranks --steps 20" for rank in (0, 1))
+        self.trainglass("run", "--level", "ops", "--", "sh", "-c", f"{script} & wait", timeout=300, env={
+            "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"},
+                        code=0)
         (session,) = get_json(self.port, "/api/status")["sessions"]
         trainers = {p["rank"]: p["pid"] for p in session["processes"] if p["role"] == "trainer"}
         self.assertEqual(sorted(trainers), [0, 1])

@@ -1,6 +1,5 @@
 """Trace files over HTTP: sent, listed, fetched back, and refused without a trace of them."""
 import gzip
-import http.client
 import io
 import json
 import os
@@ -10,7 +9,7 @@ import threading
 import unittest
 import zipfile
 
-from harness import TrainglassTest, get, get_json, wait_for
+from harness import TrainglassTest, get, get_json, request, upload, wait_for
 
 
 def make_trace(steps=4):
@@ -58,22 +57,17 @@ def long_to_read(size=32 * MIB):
 
 
 class Traces(TrainglassTest):
-    def upload(self, data, name="trace.json", kind="application/octet-stream", **headers):
-        """(status, document) of a file that is sent."""
-        peer = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        self.addCleanup(peer.close)
-        peer.request("POST", f"/api/traces?name={name}", body=data,
-                     headers={"Content-Type": kind, **headers})
-        answer = peer.getresponse()
-        return answer.status, json.loads(answer.read())
+    def upload(self, *data, **headers):
+        return upload(self.port, *data, **headers)
 
     def remove(self, identity, **headers):
         """(status, document) of a file that is to go."""
-        peer = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        self.addCleanup(peer.close)
-        peer.request("DELETE", f"/api/traces/{identity}", headers=headers)
-        answer = peer.getresponse()
-        return answer.status, json.loads(answer.read())
+        status, _, body = request(self.port, f"/api/traces/{identity}", "DELETE", None, 30,
+                                  **headers)
+        return status, json.loads(body)
+
+    def threads(self, server):
+        return len(os.listdir(f"/proc/{server.pid}/task"))
 
     def begin(self, size, part=b""):
         """A connection that has sent the head of a file of `size` bytes, and `part` of it."""
@@ -201,20 +195,26 @@ class Upload(Traces):
             wait_for(lambda: not self.held(self.server), "the file to be closed")
         self.assertEqual((self.listed(), self.sessions(), self.left()), ([], [], []))
 
-    def test_an_upload_whose_client_is_gone_is_read_no_further(self):
+    def being_read(self, data):
+        """The connection of a file that the server, a new one with room for it, has begun to
+        read."""
         self.server.terminate()
         self.server.wait(timeout=30)
         self.server = self.serve("--upload-max", "64MiB")
-        data = long_to_read()
-
-        def threads():
-            return len(os.listdir(f"/proc/{self.server.pid}/task"))
-        before = threads()
+        self.idle_threads = self.threads(self.server)
         peer = self.begin(len(data), data)
-        wait_for(lambda: threads() > before, "the reader")
+        wait_for(lambda: self.threads(self.server) > self.idle_threads, "the reader")
+        return peer
+
+    def assert_read_no_further(self, peer):
         peer.close()
-        wait_for(lambda: not self.held(self.server) and threads() == before, "its end")
+        wait_for(lambda: not self.held(self.server)
+                 and self.threads(self.server) == self.idle_threads, "its end")
         self.assertEqual((self.listed(), self.sessions()), ([], []))
+
+    def test_an_upload_whose_client_is_gone_is_read_no_further(self):
+        peer = self.being_read(long_to_read())
+        self.assert_read_no_further(peer)
 
     def test_a_client_that_has_sent_all_and_closed_its_end_gets_its_answer(self):
         data = long_to_read(MIB // 2)
@@ -225,21 +225,10 @@ class Upload(Traces):
         self.assertEqual(len(self.listed()), 1)
 
     def test_a_client_that_closed_its_end_and_dies_later_is_read_for_no_further(self):
-        self.server.terminate()
-        self.server.wait(timeout=30)
-        self.server = self.serve("--upload-max", "64MiB")
-        data = long_to_read(60 * MIB)  # it is asked again after 2 s
-
-        def threads():
-            return len(os.listdir(f"/proc/{self.server.pid}/task"))
-        before = threads()
-        peer = self.begin(len(data), data)
-        wait_for(lambda: threads() > before, "the reader")
+        peer = self.being_read(long_to_read(60 * MIB))  # it is asked again after 2 s
         peer.shutdown(socket.SHUT_WR)
         self.assertIn(b" 100 ", peer.recv(4096))  # nothing unread is left to reset it
-        peer.close()
-        wait_for(lambda: not self.held(self.server) and threads() == before, "its end")
-        self.assertEqual((self.listed(), self.sessions()), ([], []))
+        self.assert_read_no_further(peer)
 
     def test_a_client_that_falls_silent_or_trickles_is_ended(self):
         silent, trickle = self.begin(100), self.begin(MIB)
@@ -403,8 +392,7 @@ class Served(Traces):
                 self.assertEqual(process.wait(timeout=30), 0)
 
     def test_a_file_of_the_command_line_is_listed_and_fetched(self):
-        path = self.folder / "served.json"
-        path.write_bytes(TRACE)
+        path = self.write(TRACE, "served.json")
         self.serve(path)
         (row,) = self.listed()
         self.assertEqual((row["name"], row["bytes"], row["uploaded"]),
@@ -417,8 +405,7 @@ class Served(Traces):
         for name in ("cycle-0.json", "cycle-1.json"):
             document = {**json.loads(TRACE), "distributedInfo": {
                 "backend": "gloo", "rank": 0, "world_size": 1}}
-            (self.folder / "ranks").mkdir(exist_ok=True)
-            (self.folder / "ranks" / name).write_text(json.dumps(document))
+            self.write(json.dumps(document), f"ranks/{name}")
         self.serve(self.folder / "ranks")
         rows = self.listed()
         self.assertEqual({row["name"] for row in rows}, {"cycle-0.json", "cycle-1.json"})
@@ -426,8 +413,7 @@ class Served(Traces):
         self.assertEqual(len(self.sessions()), 2)
 
     def test_a_file_of_the_command_line_cannot_be_removed_and_says_why(self):
-        path = self.folder / "served.json"
-        path.write_bytes(TRACE)
+        path = self.write(TRACE, "served.json")
         self.serve(path)
         (row,) = self.listed()
         status, refused = self.remove(row["id"])

@@ -1,17 +1,14 @@
 """Findings of real jobs that wait: for a late rank, or asleep with no operator open. The
 truth is what the job itself timed, over the very steps that were judged."""
 import json
-import os
 import pathlib
 import re
 import statistics
 import subprocess
 import time
-import unittest
 
-from harness import PATIENCE_S, TrainglassTest, get_json, main, wait_for
+from harness import TORCH_PYTHON, PATIENCE_S, TrainglassTest, main, needs_torch, wait_for
 
-PYTHON = os.environ.get("TORCH_PYTHON", "")
 JOB = pathlib.Path(__file__).with_name("waits_job.py")
 # The first steps set things up, the last one is not told in full.
 FIRST, LAST, STEPS = 10, 128, 130
@@ -25,9 +22,7 @@ LOOKS, LOOKS_ALLOWED = 200, 0.25
 TOO_BUSY = 0.05
 
 
-@unittest.skipUnless(PYTHON and subprocess.run([PYTHON, "-c", "import torch"], check=False,
-                                               capture_output=True).returncode == 0,
-                     "TORCH_PYTHON names no Python with torch")
+@needs_torch
 class WaitsTest(TrainglassTest):
     def setUp(self):
         super().setUp()
@@ -35,14 +30,14 @@ class WaitsTest(TrainglassTest):
         self.serve()
 
     def job(self, kind, *words, launcher=()):
-        return self.start("run", "--no-server", "--level", "ops", "--", PYTHON, *launcher,
+        return self.start("run", "--no-server", "--level", "ops", "--", TORCH_PYTHON, *launcher,
                           JOB, kind, self.file, *words,
                           env={"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"})
 
     def finish(self, process):
         _, err = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 0, err)
-        wait_for(lambda: get_json(self.port, "/api/status")["sessions"][0]["state"] == "ended",
+        wait_for(lambda: self.ask("/api/status")["sessions"][0]["state"] == "ended",
                  "the job to be seen ended")
 
     def rows(self, rank=""):
@@ -52,7 +47,7 @@ class WaitsTest(TrainglassTest):
         """By their rules: a subject's hash behind the rule's name is left away."""
         where = f"?window={window}" + ("" if rank is None else f"&rank={rank}")
         return {re.sub("-[0-9a-f]{8}$", "", one["id"]): one for one in
-                get_json(self.port, "/api/bottlenecks" + where)["findings"]}
+                self.ask("/api/bottlenecks" + where)["findings"]}
 
 
 class RanksTest(WaitsTest):
@@ -117,17 +112,21 @@ class AsleepTest(WaitsTest):
                 process.kill()
         return False
 
-    def test_a_sleep_in_forward_is_priced_and_the_kernel_says_where(self):
+    def looked_at(self, kind, rule, while_it_runs=lambda live: None):
+        """The job runs until the finding stands on enough looks at its thread."""
         stop = self.folder / "stop"
-        process = self.job("sleeper", "--stop", stop)
+        process = self.job(kind, "--stop", stop)
 
         def looked():
-            one = self.findings("run").get("thread-asleep")
+            one = self.findings("run").get(rule)
             return one if one and one["evidence"]["looks"] >= LOOKS else None
         # A look that comes late is left out, and on a crowded machine most do.
-        wait_for(looked, f"{LOOKS} looks at it", 8 * PATIENCE_S)
+        while_it_runs(wait_for(looked, f"{LOOKS} looks at it", 8 * PATIENCE_S))
         stop.touch()
         self.finish(process)
+
+    def test_a_sleep_in_forward_is_priced_and_the_kernel_says_where(self):
+        self.looked_at("sleeper", "thread-asleep")
         rows = self.rows()
         one = self.findings(f"{FIRST}-{len(rows) - 2}")["thread-asleep"]
         self.assertEqual(one["title"], "The training thread sleeps in forward")
@@ -141,18 +140,11 @@ class AsleepTest(WaitsTest):
             self.assertAlmostEqual(one["ms_per_step"], truth, delta=LOOKS_ALLOWED * truth)
 
     def test_a_thread_that_keeps_python_s_lock_is_priced_and_named(self):
-        stop = self.folder / "stop"
-        process = self.job("locked", "--stop", stop)
-
-        def looked():
-            one = self.findings("run").get("interpreter-lock")
-            return one if one and one["evidence"]["looks"] >= LOOKS else None
-        live = wait_for(looked, f"{LOOKS} looks at it", 8 * PATIENCE_S)
-        pid = re.search("`py-spy dump --pid ([0-9]+)`", live["advice"][0]).group(1)
-        threads = {path.name for path in pathlib.Path(f"/proc/{pid}/task").iterdir()}
-        self.assertIn(str(live["evidence"]["thread"]), threads - {pid})
-        stop.touch()
-        self.finish(process)
+        def names_a_thread(live):
+            pid = re.search("`py-spy dump --pid ([0-9]+)`", live["advice"][0]).group(1)
+            threads = {path.name for path in pathlib.Path(f"/proc/{pid}/task").iterdir()}
+            self.assertIn(str(live["evidence"]["thread"]), threads - {pid})
+        self.looked_at("locked", "interpreter-lock", names_a_thread)
         rows = self.rows()
         clock, ran, without_core = zip(*rows[FIRST - 1:-1])
         wall, waited = clock[-1] - clock[0], without_core[-1] - without_core[0]
