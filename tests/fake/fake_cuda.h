@@ -77,9 +77,6 @@ unsigned fake_flushes(void);
 /* Somebody holds the subscription, or has held it. */
 int fake_was_subscribed(void);
 
-/* Kernels that were recorded while our callbacks were registered. */
-uint64_t fake_recorded(void);
-
 /* Calls that were recorded and that nobody looks for: cudaGetDevice, cuCtxGetCurrent. */
 uint64_t fake_small_calls(void);
 

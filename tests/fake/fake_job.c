@@ -8,6 +8,8 @@
  * for so many seconds without, before its first step; FAKE_JOB_WINDOW_UNTIL names a file with which
  * it ends. Prints
  * what it did; that must not depend on whether anybody records it. */
+#include "fake_job.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/filter.h>
@@ -27,25 +29,20 @@
 #include <unistd.h>
 
 #include "fake_cuda.h"
-#include "probe/torch/python.h"
 #include "probe/trainglass.h"
 
-#define LAUNCHES 20u
 #define GRAPHS   60u
 #define GRAPH_NS 5000000u
 
 /* Before a failed call is looked at: longer than the guest takes to notice. */
 #define UNSEEN_STEPS 400u
 
-/* Longer than the flush that FAKE_JOB_SLOW_FLUSH says is slow. */
-#define SLOW_WINDOW_MS 900u
-
 /* As CUPTI has it: void gemm_kernel<float>(float*) */
 #define GEMM "_Z11gemm_kernelIfEvPf"
 
-static uint64_t launched;
+uint64_t launched;
 
-static uint64_t now_ns(void)
+uint64_t now_ns(void)
 {
     struct timespec now;
 
@@ -74,7 +71,7 @@ static void switch_profiler(void)
     fake_profiler(!off);
 }
 
-static void step(void)
+void step(void)
 {
     static uint32_t steps;
     const char *graphs = getenv("FAKE_JOB_GRAPHS");
@@ -108,12 +105,12 @@ static void repeat(unsigned steps, void (*one)(void))
         one();
 }
 
-static void train(unsigned steps)
+void train(unsigned steps)
 {
     repeat(steps, step);
 }
 
-static const struct trainglass_python *python(void)
+const struct trainglass_python *python(void)
 {
     void *library = dlopen("libtrainglass.so", RTLD_NOLOAD | RTLD_LAZY);
     const char *path = getenv("TRAINGLASS_LIBRARY");
@@ -126,7 +123,7 @@ static const struct trainglass_python *python(void)
     return get != NULL ? get() : NULL;
 }
 
-static void gpu_yield(int begins)
+void gpu_yield(int begins)
 {
     fake_announce(begins != 0);
     if (python() != NULL)
@@ -134,7 +131,7 @@ static void gpu_yield(int begins)
 }
 
 /* How soon a guest is ready is not his host's to promise. */
-static void wait_for_guest(void)
+void wait_for_guest(void)
 {
     const char *until = getenv("FAKE_JOB_WATCHED");
     int kind = until == NULL                   ? 0
@@ -147,208 +144,12 @@ static void wait_for_guest(void)
 }
 
 /* All that was delivered by now is read: the one that runs may have come before it. */
-static void wait_for_reader(void)
+void wait_for_reader(void)
 {
     unsigned begun = fake_flushes();
 
     while (getenv("FAKE_JOB_WATCHED") != NULL && fake_flushes() < begun + 3)
         usleep(1000);
-}
-
-/* What he records, he decides where a step ends. */
-static void train_until_watched(void)
-{
-    while (getenv("FAKE_JOB_WATCHED") != NULL && fake_is_watched(FAKE_KERNELS) == 0)
-        step();
-}
-
-/* One that is announced when a flush has just begun lasts until that flush is over. */
-static void train_beyond_flush(uint64_t announced_ns)
-{
-    while (now_ns() - announced_ns < SLOW_WINDOW_MS * UINT64_C(1000000))
-        step();
-}
-
-/* A window of torch.profiler in the middle, announced or not. */
-static int window(unsigned steps, int announced)
-{
-    bool slow = getenv("FAKE_JOB_SLOW_FLUSH") != NULL;
-    const char *until = getenv("FAKE_JOB_WINDOW_UNTIL");
-
-    train(steps);
-    for (unsigned begun = fake_flushes(); slow && fake_flushes() == begun;)
-        step();
-    uint64_t announced_ns = now_ns();
-
-    if (announced)
-        gpu_yield(1);
-    else
-        wait_for_reader(); /* something has come before it */
-    if (announced && !slow)
-        fake_kineto_needs_zeroes();
-    int error = fake_kineto_begin();
-
-    launched = 0;
-    for (unsigned i = 0; i < 20; i++)
-        step();
-    while (until != NULL && access(until, F_OK) != 0)
-        step();
-    if (slow)
-        train_beyond_flush(announced_ns);
-    uint64_t got = fake_kineto_end();
-
-    if (getenv("FAKE_JOB_TEARDOWN") != NULL)
-        fake_kineto_teardown();
-    printf("window: error %d, %llu of %u kernels\n", error, (unsigned long long)got,
-           (unsigned)(launched / (LAUNCHES + 2) * LAUNCHES));
-    if (announced) {
-        gpu_yield(0);
-        train_until_watched();
-    }
-    train(steps);
-    return error;
-}
-
-/* Steps whose kernels are all the window's, and its end. */
-static void end_of_window(int error)
-{
-    launched = 0;
-    for (unsigned i = 0; i < 20; i++)
-        step();
-    uint64_t got = fake_kineto_end();
-
-    printf("window: error %d, %llu of %u kernels\n", error, (unsigned long long)got,
-           (unsigned)(launched / (LAUNCHES + 2) * LAUNCHES));
-}
-
-/* Until the guest has turned on what he had turned off of ours, or for 5 s. */
-static void wait_until_restored(void)
-{
-    uint64_t end = now_ns() + UINT64_C(5000000000);
-
-    while (fake_is_restored() == 0 && now_ns() < end)
-        usleep(1000);
-}
-
-/* A window that begins while the guest turns kinds off: what it turns on stays on. An
- * announced one waits for him in vain, and has no new clock: it is the second. */
-static int window_in_off(unsigned steps, int announced)
-{
-    if (announced) {
-        gpu_yield(1);
-        (void)fake_kineto_begin();
-        (void)fake_kineto_end();
-        gpu_yield(0);
-        train_until_watched();
-    }
-    train(steps);
-    fake_hold("hold-off");
-    if (announced)
-        gpu_yield(1);
-    while (fake_is_held() == 0)
-        step();
-    int error = fake_kineto_begin();
-
-    fake_release();
-    wait_until_restored();
-    end_of_window(error);
-    if (announced)
-        gpu_yield(0);
-    train(steps);
-    return error;
-}
-
-/* A window that is announced while the guest registers his callbacks. */
-static int window_in_register(unsigned steps)
-{
-    while (fake_is_held() == 0)
-        ;
-    gpu_yield(1);
-    int error = fake_kineto_begin();
-
-    while (fake_is_held() != 0)
-        usleep(1000);
-    end_of_window(error);
-    gpu_yield(0);
-    train_until_watched();
-    train(steps);
-    return error;
-}
-
-/* Another profiler begins when the guest's flush is over, and the job leaves before his
- * next: at once, where there is a new clock to see; else after steps that tell as much. */
-static int leave_to_another(unsigned steps, bool at_once)
-{
-    train(steps);
-    fake_hold(at_once ? "hold-read" : "hold-time");
-    while (fake_is_held() == 0)
-        step();
-    if (at_once)
-        (void)fake_kineto_begin();
-    else
-        fake_fault("steal", 1);
-    for (unsigned i = 0; !at_once && i < 20; i++)
-        step();
-    fake_release();
-    return 0;
-}
-
-/* torch's second backend begins in the middle of a window of the first. */
-static void second_backend(unsigned steps)
-{
-    train(steps);
-    gpu_yield(1);
-    for (unsigned i = 0; i < 5; i++)
-        step();
-    gpu_yield(TRAINGLASS_YIELD_FOR_GOOD);
-    gpu_yield(0);
-}
-
-/* A window that begins while somebody asks whether CUPTI is free: whether he had let it
- * go, or was waited for as long as anybody waits. */
-static int early_window(unsigned steps)
-{
-    while (fake_was_subscribed() == 0)
-        ;
-    uint64_t start = now_ns();
-
-    gpu_yield(1);
-    uint64_t waited_ns = now_ns() - start;
-    int error = fake_kineto_begin();
-
-    printf("early: %s\n", error == 0                        ? "free"
-                          : waited_ns > UINT64_C(250000000) ? "waited in vain"
-                                                            : "taken");
-    (void)fake_kineto_end();
-    gpu_yield(0);
-    wait_for_guest();
-    train(steps);
-    return 0;
-}
-
-/* Windows that begin while a kernel runs that will not end before them. */
-static void busy_windows(unsigned windows)
-{
-    for (unsigned i = 0; i < windows; i++) {
-        wait_for_guest();
-        (void)fake_launch("runs_for_minutes", 0, 7, UINT64_C(120000000000));
-        gpu_yield(1);
-        (void)fake_kineto_begin();
-        (void)fake_kineto_end();
-        gpu_yield(0);
-    }
-    fake_forget();
-    wait_for_guest();
-}
-
-/* Python has ended, the process has not. */
-static int outlive_python(unsigned steps)
-{
-    train(steps);
-    python()->end(-1);
-    while (fake_is_watched(FAKE_KERNELS) != 0 || fake_is_watched(FAKE_GRAPHS) != 0)
-        usleep(1000);
-    return 0;
 }
 
 /* All of them live at once: a place among the threads is taken again after its owner. */
@@ -366,10 +167,11 @@ static void *launcher(void *unused)
     return NULL;
 }
 
-static void threads(void)
+static void threads(unsigned steps)
 {
     pthread_t all[4];
 
+    train(steps);
     pthread_barrier_init(&together, NULL, 4);
     for (unsigned i = 0; i < 4; i++)
         if (pthread_create(&all[i], NULL, launcher, NULL) != 0)
@@ -456,8 +258,6 @@ static void calls(unsigned steps)
     printf("small calls: %s\n", fake_small_calls() > 0 ? "recorded" : "none");
 }
 
-#define MS UINT64_C(1000000)
-
 /* The device waits for data, behind a synchronisation, for Python and for an op that
  * launches late; a collective is half hidden by a kernel. */
 static void step_of_waits(void)
@@ -540,12 +340,19 @@ static void names(void)
     wait_for_reader();
 } /* the texts stay: their kernels may not have been told yet */
 
+static void train_and_name(unsigned steps)
+{
+    train(steps);
+    names();
+}
+
 /* A module was unloaded, and the name of a later one's kernel lies where its kernel's
  * did: its buffer was read by then. */
-static void reuse_address(void)
+static void reuse_address(unsigned steps)
 {
     static char name[16];
 
+    (void)steps;
     for (unsigned i = 0; i < 2; i++) {
         (void)snprintf(name, sizeof(name), "%s", i == 0 ? "unloaded" : "loaded");
         for (unsigned j = 0; j < 3; j++)
@@ -657,7 +464,9 @@ static void close_all(unsigned steps)
         printf("%lld bytes are in the job's file\n", (long long)state.st_size);
 }
 
-static int children(unsigned steps)
+static int exit_code;
+
+static void children(unsigned steps)
 {
     int status = 0;
 
@@ -672,7 +481,7 @@ static int children(unsigned steps)
     }
     train(steps);
     waitpid(child, &status, 0);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 3 ? 0 : 1;
+    exit_code = WIFEXITED(status) && WEXITSTATUS(status) == 3 ? 0 : 1;
 }
 
 /* The parent is recorded and never uses CUDA, its child does. */
@@ -789,77 +598,69 @@ static void persistent_step(void)
     step();
 }
 
-static int run(const char *scenario, unsigned steps)
-{
-    if (strcmp(scenario, "window") == 0)
-        return window(steps, 1);
-    if (strcmp(scenario, "unannounced-window") == 0)
-        return window(steps, 0);
-    if (strcmp(scenario, "window-in-off") == 0)
-        return window_in_off(steps, 0);
-    if (strcmp(scenario, "announced-in-off") == 0)
-        return window_in_off(steps, 1);
-    if (strcmp(scenario, "window-in-register") == 0)
-        return window_in_register(steps);
-    if (strcmp(scenario, "leave-to-clock") == 0)
-        return leave_to_another(steps, true);
-    if (strcmp(scenario, "leave-to-thief") == 0)
-        return leave_to_another(steps, false);
-    if (strcmp(scenario, "early-window") == 0)
-        return early_window(steps);
-    if (strcmp(scenario, "outlive-python") == 0)
-        return outlive_python(steps);
-    if (strcmp(scenario, "illegal-address") == 0)
-        return fail(steps, FAKE_ILLEGAL_ADDRESS);
-    if (strcmp(scenario, "device-lost") == 0)
-        return fail(steps, FAKE_DEVICE_LOST);
-    int result = 0;
+/* What a job does: all of it, or a part, or steps of its own, and then it trains. */
+static const struct scenario {
+    const char *name;
+    int (*job)(unsigned steps, int how); /* returns its exit code */
+    int how;
+    void (*part)(unsigned steps);
+    void (*step)(void);
+    enum { AS_MANY, ONE, NONE } then; /* of the usual steps */
+    void (*last)(void);
+} scenarios[] = {
+    {.name = "train"},
+    {"window", .job = window, .how = 1},
+    {"unannounced-window", .job = window, .how = 0},
+    {"window-in-off", .job = window_in_off, .how = 0},
+    {"announced-in-off", .job = window_in_off, .how = 1},
+    {"window-in-register", .job = window_in_register},
+    {"leave-to-clock", .job = leave_to_another, .how = 1},
+    {"leave-to-thief", .job = leave_to_another, .how = 0},
+    {"early-window", .job = early_window},
+    {"outlive-python", .job = outlive_python},
+    {"illegal-address", .job = fail, .how = FAKE_ILLEGAL_ADDRESS},
+    {"device-lost", .job = fail, .how = FAKE_DEVICE_LOST},
+    {"threads", .part = threads},
+    {"ops", .part = ops, .then = NONE},
+    {"calls", .part = calls, .then = NONE},
+    {"second-backend", .part = second_backend},
+    {"waits", .step = step_of_waits, .then = NONE},
+    {"waited-for", .step = step_that_waits},
+    {"slow-host", .step = step_of_a_slow_host},
+    {"flood", .part = flood, .then = ONE},
+    {"flooded-steps", .part = flood_in_steps, .then = NONE},
+    {"graphs", .part = graphs, .then = ONE},
+    {"devices", .step = step_on_devices},
+    {"names", .part = train_and_name},
+    {"close-all", .part = close_all},
+    {"reused-address", .part = reuse_address},
+    {"fork", .part = children},
+    {"lagging", .step = lagging_step, .then = NONE},
+    {"overtaking", .step = overtaking_step, .then = NONE},
+    {"persistent", .step = persistent_step, .then = NONE},
+    {"reset", .part = reset},
+    {"busy-windows", .part = busy_windows},
+    {"run-away", .last = run_away},
+};
 
-    if (strcmp(scenario, "threads") == 0)
-        train(steps), threads();
-    else if (strcmp(scenario, "ops") == 0)
-        ops(steps), steps = 0;
-    else if (strcmp(scenario, "calls") == 0)
-        calls(steps), steps = 0;
-    else if (strcmp(scenario, "second-backend") == 0)
-        second_backend(steps);
-    else if (strcmp(scenario, "waits") == 0)
-        repeat(steps, step_of_waits), steps = 0;
-    else if (strcmp(scenario, "waited-for") == 0)
-        repeat(steps, step_that_waits);
-    else if (strcmp(scenario, "slow-host") == 0)
-        repeat(steps, step_of_a_slow_host);
-    else if (strcmp(scenario, "flood") == 0)
-        flood(steps), steps = 1;
-    else if (strcmp(scenario, "flooded-steps") == 0)
-        flood_in_steps(steps), steps = 0;
-    else if (strcmp(scenario, "graphs") == 0)
-        graphs(steps), steps = 1;
-    else if (strcmp(scenario, "devices") == 0)
-        repeat(steps, step_on_devices);
-    else if (strcmp(scenario, "names") == 0)
-        train(steps), names();
-    else if (strcmp(scenario, "close-all") == 0)
-        close_all(steps);
-    else if (strcmp(scenario, "reused-address") == 0)
-        reuse_address();
-    else if (strcmp(scenario, "fork") == 0)
-        result = children(steps);
-    else if (strcmp(scenario, "lagging") == 0)
-        repeat(steps, lagging_step), steps = 0;
-    else if (strcmp(scenario, "overtaking") == 0)
-        repeat(steps, overtaking_step), steps = 0;
-    else if (strcmp(scenario, "persistent") == 0)
-        repeat(steps, persistent_step), steps = 0;
-    else if (strcmp(scenario, "reset") == 0)
-        reset(steps);
-    else if (strcmp(scenario, "busy-windows") == 0)
-        busy_windows(steps);
-    train(steps);
-    if (strcmp(scenario, "run-away") == 0)
-        run_away();
+static int run(const char *name, unsigned steps)
+{
+    const struct scenario *one = scenarios;
+
+    for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++)
+        if (strcmp(scenarios[i].name, name) == 0)
+            one = &scenarios[i];
+    if (one->job != NULL)
+        return one->job(steps, one->how);
+    if (one->part != NULL)
+        one->part(steps);
+    if (one->step != NULL)
+        repeat(steps, one->step);
+    train(one->then == NONE ? 0 : one->then == ONE ? 1 : steps);
+    if (one->last != NULL)
+        one->last();
     printf("launched\n");
-    return result;
+    return exit_code;
 }
 
 static void prepare(void)
