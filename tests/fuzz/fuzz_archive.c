@@ -1,22 +1,9 @@
 /* Archives of any bytes: what is listed can be asked for, and nothing is read outside. */
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
+#include "fuzz.h"
 #include "ingest/trace/archive/archive.h"
 #include "ingest/trace/archive/stream.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void demand(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 /* At most a few MB of each member: a bomb is large and slow, and no different. */
 static void read_member(struct archive *archive, uint32_t member)
@@ -37,12 +24,11 @@ static void read_member(struct archive *archive, uint32_t member)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    int descriptor = memfd_create("archive", MFD_CLOEXEC);
     char path[40], error[ARCHIVE_ERROR_BYTES] = "";
+    int descriptor = fuzz_file(data, size, path);
     struct archive *archive = NULL;
 
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
-    if (descriptor >= 0 && write(descriptor, data, size) == (ssize_t)size) {
+    if (descriptor >= 0) {
         int result = archive_open(&archive, path, &(struct stream_stop){0}, error);
 
         demand(result == 0 || (archive == NULL && error[0] != '\0'));

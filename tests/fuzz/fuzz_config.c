@@ -1,10 +1,7 @@
 /* A configuration file: any bytes; what was taken lies in its range. */
-#include <stdint.h>
-#include <stdlib.h>
 
 #include "config.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -12,8 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t port;
 
     options_init(&options);
-    if (config_read_text(&options, (const char *)data, size, OPTION_FROM_FILE, "fuzz") !=
-            0 &&
+    if (config_read_text(&options, (const char *)data, size, OPTION_FROM_FILE,
+                         "fuzz") != 0 &&
         options.error[0] == '\0')
         abort();
     port = options_number(&options, OPTION_PORT);

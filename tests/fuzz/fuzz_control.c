@@ -1,11 +1,8 @@
 /* A control file written by anybody: parsed whole, or refused. */
-#include <stdint.h>
-#include <stdlib.h>
 
+#include "fuzz.h"
 #include "wire/control.h"
 #include "wire/segment.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,11 +1,8 @@
 /* Activity buffers of any bytes, walked as strides of any version would walk them. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "any_strides.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

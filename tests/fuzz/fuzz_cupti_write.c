@@ -1,19 +1,16 @@
 /* Activity buffers of any bytes, under any stamps of CUPTI's clock, on their way to events:
  * what belongs on the timeline is written, or counted as unreadable with a time around it. */
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "any_strides.h"
+#include "fuzz.h"
 #include "probe/cupti/unreadable.h"
 #include "probe/cupti/write.h"
 #include "probe/probe.h"
 
 #define PAIRS_MAX 8u
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct calls calls;
 static char folder[64];

@@ -1,14 +1,10 @@
 /* Any piece of any text: what is cut out is valid JSON that our reader reads to its last
  * event, and nothing depends on which parts of the file were leapt over. The request
  * stands in the text's last bytes; the first line breaks become a block of them each. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <zlib.h>
 
+#include "fuzz.h"
 #include "trace/cut.h"
 #include "trace/cut_json.h"
 
@@ -16,20 +12,12 @@
 #define BREAK_BYTES (size_t)70000
 #define BREAKS_MAX  4u
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 struct piece {
     int error;
     struct cut_result result;
     char *text;
     size_t size;
 };
-
-static void demand(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 /* ---- the file ----------------------------------------------------------------------- */
 
@@ -88,15 +76,13 @@ static struct piece cut(struct cut_request request, const struct bytes *text)
     static char path[40];
     struct piece piece = {0};
     struct cut_output *output = malloc(sizeof(*output));
-    int file = memfd_create("trace", MFD_CLOEXEC);
+    int file = fuzz_file(text->data, text->size, path);
 
     demand(output != NULL && file >= 0);
-    demand(write(file, text->data, text->size) == (ssize_t)text->size);
     demand(cut_output_open(output, "/dev/null") == 0);
     close(output->descriptor);
     output->descriptor = memfd_create("piece", MFD_CLOEXEC);
     output->is_temporary = true; /* it can be begun anew */
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
     request.path = path;
     piece.error = cut_write(&request, output, &piece.result);
     piece.size = (size_t)output->bytes;

@@ -1,13 +1,12 @@
 /* The way from a segment to an answer, with any bytes: as the whole file, or as the
  * events of a file that is otherwise in order. No crash, no endless loop, and the store
  * answers afterwards. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "../unit/fake_segment.h"
 #include "findings/findings.h"
+#include "fuzz.h"
 #include "ingest/guard.h"
 #include "ingest/source.h"
 #include "query/host_query.h"
@@ -106,8 +105,6 @@ static void write_events(const uint8_t *data, size_t size)
         ring_push(&fake.rings[(at / sizeof(event)) % 2], event);
     }
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,8 +1,7 @@
 /* A segment written by a hostile training process: any bytes, no crash, no endless loop. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "wire/segment.h"
 
 static void look_at_names(const struct wire_view *view)
@@ -28,8 +27,6 @@ static void drain(const struct wire_view *view, uint32_t slot)
     for (int i = 0; i < 64 && ring_read(&reader, events, 64) > 0; i++)
         ;
 }
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

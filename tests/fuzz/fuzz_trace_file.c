@@ -1,25 +1,13 @@
 /* Events of any kind to tables: whatever a file says, the tables hold together. */
 #include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "aggregate/store.h"
+#include "fuzz.h"
 #include "ingest/file/file.h"
 #include "ingest/file/paths.h"
 #include "query/bottlenecks_query.h"
 #include "query/ranks_query.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void demand(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void check_paths(void *user, const struct file_paths *paths)
 {
@@ -83,13 +71,11 @@ static void ask(struct store *store, const struct file_result *result)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct store_limits limits = {.history_bytes = (uint64_t)1 << 20};
-    int descriptor = memfd_create("trace", MFD_CLOEXEC);
+    char path[40];
+    int descriptor = fuzz_file(data, size, path);
     struct store *store = store_new(&limits);
     bool told = false;
-    char path[40];
     struct file_result result;
-
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
     struct file_request request = {.path = path,
                                    .session = "t-fuzz",
                                    .options = {.one_thread = true},
@@ -97,8 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                    .on_paths = check_paths,
                                    .paths_user = &told};
 
-    if (descriptor >= 0 && store != NULL &&
-        write(descriptor, data, size) == (ssize_t)size) {
+    if (descriptor >= 0 && store != NULL) {
         int error = file_load(store, &request, &result);
 
         demand((error == 0) == told);

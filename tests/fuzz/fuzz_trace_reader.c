@@ -1,26 +1,17 @@
 /* A trace file of any bytes: what is given out lies in the file; where nothing was
  * skipped it does not matter where a block ends; and a second thread changes nothing. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "ingest/trace/args.h"
 #include "ingest/trace/feed/feed.h"
 #include "ingest/trace/reader.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct seen {
     struct trace_reader *reader;
     uint64_t events, next; /* next: offset behind the event before */
     uint64_t skipped, hash;
 };
-
-static void demand(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {

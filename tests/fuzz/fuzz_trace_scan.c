@@ -1,11 +1,8 @@
 /* Any bytes: every scan gives the entries of the scalar one, in pieces of any size. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "ingest/trace/scan/scan.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint32_t scan_in_pieces(enum trace_scan_kind kind, const char *text,
                                uint32_t length, uint32_t *index)

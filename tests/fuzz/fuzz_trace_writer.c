@@ -1,11 +1,10 @@
 /* Any events to a trace and back: what is written is valid JSON, and our reader finds in
  * it every event that was counted, with its kind, its times and what links it. The same
  * events added up by their calls: no path has more than there is. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "aggregate/sum.h"
+#include "fuzz.h"
 #include "ingest/trace/reader.h"
 #include "trace/call_tree.h"
 #include "trace/cut_json.h"
@@ -13,8 +12,6 @@
 
 #define EVENTS_MAX 1024u
 #define BLOCKS     2u
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char long_name[6000];
 static const char *const names[] = {
@@ -32,12 +29,6 @@ const char *trace_name(const struct trace_process *process, uint32_t id)
 {
     (void)process;
     return id == 0 ? "" : names[id % (sizeof(names) / sizeof(names[0]))];
-}
-
-static void demand(bool condition)
-{
-    if (!condition)
-        abort();
 }
 
 static bool collect(void *context, const void *data, size_t size)

@@ -2,18 +2,15 @@
  * say, the list of windows stays bounded, is JSON and UTF-8, and is the same when the same
  * note is read again. */
 #include <fcntl.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "fuzz.h"
 #include "windows/inside.h"
 #include "wire/utf8.h"
 
 #define NOTED_MAX 16u
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char folder[64], segment[80], note[80];
 
