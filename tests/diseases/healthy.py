@@ -19,6 +19,24 @@ def twice(job, start, count=80):
     job.blocks(start, start, count)
 
 
+def each(job, train, count=80):
+    """A step is one call of it."""
+    def updates():
+        while True:
+            train()
+            yield
+
+    twice(job, updates, count)
+
+
+def transformer(layers):
+    """A model of 128 numbers a token, and its optimizer."""
+    torch.manual_seed(1)
+    layer = nn.TransformerEncoderLayer(128, 4, 512, batch_first=True)
+    model = nn.Sequential(nn.TransformerEncoder(layer, layers), nn.Linear(128, 1))
+    return model, torch.optim.AdamW(model.parameters(), fused=True)
+
+
 def healthy_plain(job):
     """Two layers on one batch, updated by one fused call."""
     twice(job, Trainer().updates)
@@ -53,29 +71,14 @@ def healthy_convolutions(job):
                           nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 1))
     images, targets = torch.randn(16, 3, 32, 32), torch.randn(16, 1)
     optimizer = fused(model)
-
-    def updates():
-        while True:
-            update(model, optimizer, images, targets)
-            yield
-
-    twice(job, updates)
+    each(job, lambda: update(model, optimizer, images, targets))
 
 
 def healthy_transformer(job):
     """Two layers of attention, whose products are all there is."""
-    torch.manual_seed(1)
-    layer = nn.TransformerEncoderLayer(128, 4, 512, batch_first=True)
-    model = nn.Sequential(nn.TransformerEncoder(layer, 2), nn.Linear(128, 1))
+    model, optimizer = transformer(2)
     tokens, targets = torch.randn(16, 64, 128), torch.randn(16, 64, 1)
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-
-    def updates():
-        while True:
-            update(model, optimizer, tokens, targets)
-            yield
-
-    twice(job, updates)
+    each(job, lambda: update(model, optimizer, tokens, targets))
 
 
 def healthy_embeddings(job):
@@ -85,45 +88,35 @@ def healthy_embeddings(job):
                           nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1))
     words, targets = torch.randint(10_000, (256, 50)), torch.randn(256, 1)
     optimizer = fused(model)
-
-    def updates():
-        while True:
-            update(model, optimizer, words, targets)
-            yield
-
-    twice(job, updates)
+    each(job, lambda: update(model, optimizer, words, targets))
 
 
 def healthy_accumulation(job):
     """Four micro-batches per update."""
     trainer = Trainer()
 
-    def updates():
-        while True:
-            trainer.optimizer.zero_grad()
-            for _ in range(4):
-                outputs = trainer.model(trainer.inputs)
-                (nn.functional.mse_loss(outputs, trainer.targets) / 4).backward()
-            trainer.optimizer.step()
-            yield
+    def train():
+        trainer.optimizer.zero_grad()
+        for _ in range(4):
+            outputs = trainer.model(trainer.inputs)
+            (nn.functional.mse_loss(outputs, trainer.targets) / 4).backward()
+        trainer.optimizer.step()
 
-    twice(job, updates, 60)
+    each(job, train, 60)
 
 
 def healthy_autocast(job):
     """Products in bfloat16, as advised."""
     trainer = Trainer(width=1024)
 
-    def updates():
-        while True:
-            trainer.optimizer.zero_grad()
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                loss = nn.functional.mse_loss(trainer.model(trainer.inputs), trainer.targets)
-            loss.backward()
-            trainer.optimizer.step()
-            yield
+    def train():
+        trainer.optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = nn.functional.mse_loss(trainer.model(trainer.inputs), trainer.targets)
+        loss.backward()
+        trainer.optimizer.step()
 
-    twice(job, updates)
+    each(job, train)
 
 
 def healthy_logging(job):
@@ -160,14 +153,12 @@ def healthy_rnn(job):
     model = nn.ModuleList([cells, head])
     optimizer = fused(model)
 
-    def updates():
-        while True:
-            optimizer.zero_grad()
-            nn.functional.mse_loss(head(cells(words)[0]), targets).backward()
-            optimizer.step()
-            yield
+    def train():
+        optimizer.zero_grad()
+        nn.functional.mse_loss(head(cells(words)[0]), targets).backward()
+        optimizer.step()
 
-    twice(job, updates, 40)
+    each(job, train, 40)
 
 
 def healthy_gan(job):
@@ -176,18 +167,16 @@ def healthy_gan(job):
     optimizers = fused(judge), fused(maker)
     inputs, real = batch()
 
-    def updates():
-        while True:
-            made = maker(inputs)
-            optimizers[0].zero_grad()
-            (judge(made.detach()).mean() - judge(real).mean()).backward()
-            optimizers[0].step()
-            optimizers[1].zero_grad()
-            (-judge(made).mean()).backward()
-            optimizers[1].step()
-            yield
+    def train():
+        made = maker(inputs)
+        optimizers[0].zero_grad()
+        (judge(made.detach()).mean() - judge(real).mean()).backward()
+        optimizers[0].step()
+        optimizers[1].zero_grad()
+        (-judge(made).mean()).backward()
+        optimizers[1].step()
 
-    twice(job, updates, 60)
+    each(job, train, 60)
 
 
 def healthy_evaluation(job):
@@ -214,12 +203,7 @@ def healthy_closure(job):
         loss.backward()
         return loss
 
-    def updates():
-        while True:
-            trainer.optimizer.step(closure)
-            yield
-
-    twice(job, updates, 60)
+    each(job, lambda: trainer.optimizer.step(closure), 60)
 
 
 def healthy_big_steps(job):
@@ -257,34 +241,24 @@ def healthy_compiled(job):
 
 def healthy_mixed_lengths(job):
     """Batches of longer texts take longer, in no order: that is work."""
-    torch.manual_seed(1)
-    layer = nn.TransformerEncoderLayer(128, 4, 512, batch_first=True)
-    model = nn.Sequential(nn.TransformerEncoder(layer, 2), nn.Linear(128, 1))
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    model, optimizer = transformer(2)
 
-    def updates():
-        while True:
-            length = job.random.randrange(48, 81)
-            update(model, optimizer, torch.randn(16, length, 128), torch.zeros(16, length, 1))
-            yield
+    def train():
+        length = job.random.randrange(48, 81)
+        update(model, optimizer, torch.randn(16, length, 128), torch.zeros(16, length, 1))
 
-    twice(job, updates)
+    each(job, train)
 
 
 def healthy_lognormal_lengths(job):
     """Most texts are short and a few are long: the mean is over the median, and that is work."""
-    torch.manual_seed(1)
-    layer = nn.TransformerEncoderLayer(128, 4, 512, batch_first=True)
-    model = nn.Sequential(nn.TransformerEncoder(layer, 1), nn.Linear(128, 1))
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    model, optimizer = transformer(1)
 
-    def updates():
-        while True:
-            length = round(64 * job.random.lognormvariate(0, 0.5)) + 1
-            update(model, optimizer, torch.randn(16, length, 128), torch.zeros(16, length, 1))
-            yield
+    def train():
+        length = round(64 * job.random.lognormvariate(0, 0.5)) + 1
+        update(model, optimizer, torch.randn(16, length, 128), torch.zeros(16, length, 1))
 
-    twice(job, updates, 500)
+    each(job, train, 500)
 
 
 def healthy_frozen(job):

@@ -10,7 +10,6 @@ nobody need answer.
 import gc
 import io
 import itertools
-import json
 import multiprocessing
 import os
 import pathlib
@@ -25,7 +24,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSample
 
 import healthy
 from job import (FIRST, HEAD, Course, Job, Samples, Trainer, Uneven, batch, keep_freed_memory,
-                 network, parse, update)
+                 parse)
 
 
 def cores():
@@ -520,14 +519,15 @@ def warm_up(job):
                head=0)
 
 
-def validation(job):
-    """A validation set that takes as long as the training between."""
+def validates(job, samples, before_s=0):
+    """Every tenth step is followed by a validation, or every twentieth."""
     trainer = Trainer(width=1024)
-    loader = DataLoader(Samples(count=4 * 20 * job.dose), batch_size=4)
+    loader = DataLoader(Samples(count=samples), batch_size=4)
 
     def every(period):
         def validate(number):
             if number % period == period - 1:
+                time.sleep(before_s)
                 with torch.no_grad():
                     for inputs, targets in loader:
                         nn.functional.mse_loss(trainer.model(inputs), targets)
@@ -538,23 +538,14 @@ def validation(job):
                lambda: trainer.updates(training, after=every(20)), 80)
 
 
+def validation(job):
+    """A validation set that takes as long as the training between."""
+    validates(job, 4 * 20 * job.dose)
+
+
 def outside_steps(job):
     """Metrics are computed before each validation, for longer than some steps take."""
-    trainer = Trainer(width=1024)
-    loader = DataLoader(Samples(count=4), batch_size=4)
-
-    def every(period):
-        def measure(number):
-            if number % period == period - 1:
-                time.sleep(0.06 * job.dose)
-                with torch.no_grad():
-                    for inputs, targets in loader:
-                        nn.functional.mse_loss(trainer.model(inputs), targets)
-        return measure
-
-    training = DataLoader(Samples(), batch_size=4)
-    job.blocks(lambda: trainer.updates(training, after=every(10)),
-               lambda: trainer.updates(training, after=every(20)), 80)
+    validates(job, 4, 0.06 * job.dose)
 
 
 # ---- two at once ---------------------------------------------------------------------
@@ -598,7 +589,7 @@ def pair_between_periodic(job):
 
 JOBS = {name: one for name, one in globals().items()
         if callable(one) and getattr(one, "__module__", "") == __name__
-        and not isinstance(one, type) and name not in ("cores", "main")} | healthy.JOBS
+        and not isinstance(one, type) and name not in ("cores", "main", "validates")} | healthy.JOBS
 
 
 def main():
