@@ -54,6 +54,6 @@ target_link_libraries(hour PRIVATE wire project_warnings)
 
 # bench.sh runs it.
 add_executable(bench_fold bench/bench_fold.c)
-target_link_libraries(bench_fold PRIVATE ingest project_warnings)
+target_link_libraries(bench_fold PRIVATE ingest measure project_warnings)
 add_executable(bench_findings bench/bench_findings.c)
-target_link_libraries(bench_findings PRIVATE findings project_warnings m)
+target_link_libraries(bench_findings PRIVATE findings measure project_warnings m)

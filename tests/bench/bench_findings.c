@@ -5,13 +5,13 @@
  * Prints one JSON line per figure: the median of many rounds of this thread's own time,
  * with the order statistics that hold it with 95 %.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "aggregate/replay.h"
 #include "aggregate/texts.h"
+#include "bench/measure.h"
 #include "findings/findings.h"
 #include "findings/standing.h"
 #include "wire/clock.h"
@@ -154,13 +154,6 @@ static void judge_once(void)
         findings_free(&found[i]);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double *left = a, *right = b;
-
-    return (*left > *right) - (*left < *right);
-}
-
 #define REPLAYED                                                                       \
     20000u /* events of a step: half ops of the host, half a launch and its work */
 /* Sixteen such steps every 30 s are 1 % of a core. */
@@ -202,7 +195,6 @@ static void replay_once(void)
 static void report(const char *name, void (*run)(void), double mark)
 {
     static double ms[ROUNDS];
-    uint32_t reach = (uint32_t)ceil(0.98 * sqrt(ROUNDS)), half = ROUNDS / 2;
 
     for (uint32_t i = 0; i < ROUNDS; i++) {
         uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -211,13 +203,12 @@ static void report(const char *name, void (*run)(void), double mark)
             run();
         ms[i] = (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - before) / MS / LOOKS;
     }
-    qsort(ms, ROUNDS, sizeof(ms[0]), by_size);
+    struct measure_middle middle = measure_middle(ms, ROUNDS);
+
     printf("{\"name\": \"%s\", \"value\": %.3g, \"unit\": \"ms\", \"ci95\": [%.3g, "
            "%.3g], \"mark\": %g, \"verdict\": \"%s\"}\n",
-           name, ms[half], ms[half - reach], ms[half + reach], mark,
-           ms[half + reach] <= mark  ? "hit"
-           : ms[half - reach] > mark ? "missed"
-                                     : "undecided");
+           name, middle.value, middle.low, middle.high, mark,
+           measure_verdict(middle, mark, 0));
 }
 
 int main(void)

@@ -8,13 +8,13 @@
  * What keeps it from its mark: in a profile half of the samples make and merge the digests
  * of steps, which windows of any length are answered from.
  */
-#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
 #include "../unit/fake_segment.h"
 #include "aggregate/state.h"
+#include "bench/measure.h"
 #include "ingest/guard.h"
 #include "ingest/source.h"
 #include "wire/clock.h"
@@ -62,39 +62,11 @@ static uint64_t write_step(int64_t op_ns)
     return OPS_PER_STEP + 1;
 }
 
-/* Whether the interval lies on the right side of its mark. */
-static const char *verdict(double low, double high, double mark, int at_least)
-{
-    if (at_least ? low >= mark : high <= mark)
-        return "hit";
-    return (at_least ? high < mark : low > mark) ? "missed" : "undecided";
-}
-
 static void report_count(const char *name, double value)
 {
     printf("{\"name\": \"%s\", \"value\": %.0f, \"unit\": \"events\", \"mark\": 0, "
            "\"verdict\": \"%s\"}\n",
-           name, value, verdict(value, value, 0, 0));
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const double *left = a, *right = b;
-
-    return (*left > *right) - (*left < *right);
-}
-
-/* The median of the rounds and the order statistics that hold it with 95 %. */
-struct middle {
-    double value, low, high;
-};
-
-static struct middle middle_of(double *values)
-{
-    uint32_t reach = (uint32_t)ceil(0.98 * sqrt(ROUNDS)), half = ROUNDS / 2;
-
-    qsort(values, ROUNDS, sizeof(values[0]), by_size);
-    return (struct middle){values[half], values[half - reach], values[half + reach]};
+           name, value, value <= 0 ? "hit" : "missed");
 }
 
 /* M events a second of this thread's own time. */
@@ -151,15 +123,15 @@ static void fold_rate(struct source *source, struct store *store)
         rates[round] = rate;
         shares[round] = copied / rate;
     }
-    struct middle rate = middle_of(rates), times = middle_of(shares);
+    struct measure_middle rate = measure_middle(rates, ROUNDS);
+    struct measure_middle times = measure_middle(shares, ROUNDS);
 
     printf("{\"name\": \"drain and fold, ring to tables, one core\", \"value\": %.4g, "
            "\"unit\": \"M events/s\", \"ci95\": [%.4g, %.4g], \"mark\": %d, "
            "\"verdict\": \"%s\", \"times_a_checked_copy\": %.2f, "
            "\"times_ci95\": [%.2f, %.2f]}\n",
            rate.value, rate.low, rate.high, RATE_MARK,
-           verdict(rate.low, rate.high, RATE_MARK, 1), times.value, times.low,
-           times.high);
+           measure_verdict(rate, RATE_MARK, 1), times.value, times.low, times.high);
 }
 
 struct producing {

@@ -1,18 +1,5 @@
 /* The cost of one event in the ring, against the clock read that it holds. */
-#include "bench/measure.h"
-#include "probe/probe.h"
-
-static double read_the_clock(uint64_t events, void *context)
-{
-    struct probe_thread *self = context;
-    double begin = measure_now_ns();
-    uint64_t sum = 0;
-
-    for (uint64_t i = 0; i < events; i++)
-        sum += probe_thread_ticks(self);
-    __asm__ volatile("" ::"r"(sum));
-    return measure_now_ns() - begin;
-}
+#include "bench/probe_cost.h"
 
 /* As a source does it: enter, clock, event, leave. */
 static double write_events(uint64_t events, void *context)
@@ -37,15 +24,5 @@ int main(void)
     (void)measure_directory();
     if (probe_start(WIRE_ROLE_TRAINER) != 0)
         return 2;
-    struct probe_thread *self = probe_enter();
-
-    if (self == NULL)
-        return 2;
-    probe_leave(self);
-    return measure(&(struct measure){.name = "event into the ring / clock read",
-                                     .run = write_events,
-                                     .reference = read_the_clock,
-                                     .context = self,
-                                     .events = 20000,
-                                     .mark = 1.1});
+    return measure_probe("event into the ring / clock read", write_events, 1.1);
 }

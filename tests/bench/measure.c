@@ -43,6 +43,23 @@ static int by_size(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
+struct measure_middle measure_middle(double *values, unsigned count)
+{
+    /* The median's rank among n is binomial: n / 2 +- 0.98 sqrt(n). */
+    unsigned reach = (unsigned)ceil(0.98 * sqrt(count)), half = count / 2;
+
+    qsort(values, count, sizeof(values[0]), by_size);
+    return (struct measure_middle){values[half], values[half - reach],
+                                   values[half + reach]};
+}
+
+const char *measure_verdict(struct measure_middle middle, double mark, int at_least)
+{
+    if (at_least ? middle.low >= mark : middle.high <= mark)
+        return "hit";
+    return (at_least ? middle.high < mark : middle.low > mark) ? "missed" : "undecided";
+}
+
 int measure(const struct measure *measure)
 {
     double ratios[MEASURE_ROUNDS], costs[MEASURE_ROUNDS], references[MEASURE_ROUNDS];
@@ -57,25 +74,19 @@ int measure(const struct measure *measure)
         references[i] = reference / (double)measure->events;
         ratios[i] = cost / reference;
     }
-    qsort(ratios, MEASURE_ROUNDS, sizeof(ratios[0]), by_size);
-    qsort(costs, MEASURE_ROUNDS, sizeof(costs[0]), by_size);
-    qsort(references, MEASURE_ROUNDS, sizeof(references[0]), by_size);
-
-    /* The median's rank among n is binomial: n / 2 +- 0.98 sqrt(n). */
-    int reach = (int)ceil(0.98 * sqrt(MEASURE_ROUNDS)), middle = MEASURE_ROUNDS / 2;
-    double ratio = ratios[middle];
-    double low = ratios[middle - reach], high = ratios[middle + reach];
-    int missed = low > measure->mark;
-    int undecided =
-        !missed && high > measure->mark && high - low > WIDE * measure->mark;
+    struct measure_middle ratio = measure_middle(ratios, MEASURE_ROUNDS);
+    int missed = ratio.low > measure->mark;
+    int undecided = !missed && ratio.high > measure->mark &&
+                    ratio.high - ratio.low > WIDE * measure->mark;
 
     printf(
         "{\"name\": \"%s\", \"ratio\": %.3f, \"ci95\": [%.3f, %.3f], \"mark\": %.3f, "
         "\"verdict\": \"%s\", \"ns\": %.2f, \"reference_ns\": %.2f}\n",
-        measure->name, ratio, low, high, measure->mark,
+        measure->name, ratio.value, ratio.low, ratio.high, measure->mark,
         missed      ? "missed"
         : undecided ? "undecided"
                     : "hit",
-        costs[MEASURE_ROUNDS / 2], references[MEASURE_ROUNDS / 2]);
+        measure_middle(costs, MEASURE_ROUNDS).value,
+        measure_middle(references, MEASURE_ROUNDS).value);
     return missed;
 }

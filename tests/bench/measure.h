@@ -27,6 +27,17 @@ struct measure {
 /* Measures and prints. 0; 1 when the mark was missed. */
 int measure(const struct measure *measure);
 
+/* The median of many values and the order statistics that hold it with 95 %. */
+struct measure_middle {
+    double value, low, high;
+};
+
+/* Sorts the values. */
+struct measure_middle measure_middle(double *values, unsigned count);
+
+/* Whether an interval lies on the right side of its mark: below it, or `at_least` it. */
+const char *measure_verdict(struct measure_middle middle, double mark, int at_least);
+
 /* CLOCK_MONOTONIC, ns. */
 double measure_now_ns(void);
 
