@@ -247,6 +247,16 @@ class TrainglassTest(FolderTest):
         self.assertIn("http://", line, "the server says where it is")
         return process
 
+    def end(self, server):
+        """One in the foreground is asked to leave, and has left."""
+        server.terminate()
+        server.wait(timeout=PATIENCE_S)
+
+    def answer(self, *words, code=0):
+        """The document that a command prints."""
+        done = self.trainglass(*words, "--json", code=code)
+        return json.loads(done.stdout) if done.stdout else None
+
     def servers(self):
         """pids of the detached servers of this test."""
         found = []

@@ -262,9 +262,8 @@ class Runs(harness.TrainglassTest):
         self.about(found["ms"], expected["ms"])
         self.about(found["ms_ci95_ms"], expected["ms_ci95_ms"])
 
-    def compared(self, *words, code=0):
-        done = self.trainglass("compare", *words, "--json", code=code)
-        return json.loads(done.stdout)
+    def compared(self, *words):
+        return self.answer("compare", *words)
 
     def test_what_was_kept_of_a_run_says_what_it_said_while_it_was_in_memory(self):
         self.train("first")
@@ -318,10 +317,6 @@ class Runs(harness.TrainglassTest):
         answer = self.ask(f"/api/compare?a={a}&b={b}")
         self.end(server)
         return answer
-
-    def end(self, server):
-        server.terminate()
-        server.wait(timeout=harness.PATIENCE_S)
 
     def test_a_name_that_two_runs_have_is_asked_back_with_their_ids(self):
         self.train("same")

@@ -52,8 +52,7 @@ class LifeTest(FindingTest):
         self.assertGreaterEqual(found["since_step"], SICK)
 
     def restart(self, server):
-        server.terminate()
-        server.wait()
+        self.end(server)
         return self.serve()
 
     def test_what_is_said_over_time_outlives_the_server(self):
@@ -134,8 +133,7 @@ class TraceTest(FindingTest):
         self.found()
         path = self.folder / "job.json"
         path.write_bytes(get(self.port, "/api/trace?window=20-60")[1])
-        server.terminate()
-        server.wait()
+        self.end(server)
         told = json.loads(self.trainglass("analyze", path, "--json").stdout)["findings"]
         [alone] = [f for f in told if f["id"] == "data-loading"]
         self.assertNotIn("trace", alone["evidence"])
@@ -191,8 +189,7 @@ class VerdictTest(FindingTest):
         answer = self.ask("/api/bottlenecks")  # at once: no answer from before
         self.assertIn("data-loading", [f["id"] for f in answer["dismissed"]])
         self.assertNotIn("data-loading", [f["id"] for f in answer["findings"]])
-        server.terminate()
-        server.wait()
+        self.end(server)
         self.serve()
         away = self.found("dismissed")
         self.assertEqual(away["reason"], "a slow disk <known>")

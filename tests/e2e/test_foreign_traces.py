@@ -36,12 +36,11 @@ ASCEND = [named("process_name", 1, "Python"), named("process_name", 2, "CANN"),
 
 
 class ForeignTraces(TrainglassTest):
-    def answer(self, content):
-        """Of bytes or of a JSON document; a list stays one."""
+    def analyzed(self, content):
+        """The answer for bytes or for a JSON document, in which a list stays one."""
         if not isinstance(content, bytes):
             content = json.dumps(content)
-        done = self.trainglass("analyze", self.write(content), "--json", code=0)
-        return json.loads(done.stdout)
+        return self.answer("analyze", self.write(content))
 
     def rows(self, answer, device="cpu"):
         return {row["name"]: (row["kind"], row["count"], row["total_ms"], row["self_ms"])
@@ -60,14 +59,14 @@ class ForeignTraces(TrainglassTest):
                                   event("MatMul_kernel_time", 10, 30, "Node")]),
                 ("TensorFlow", {"traceEvents": [event("MatMul", 0, 50, "Op"),
                                                 event("Relu", 10, 30, "Op")]})):
-            answer = self.answer(content)
+            answer = self.analyzed(content)
             self.assertIn(f"is a trace of {producer}, not of PyTorch", answer["error"])
             self.assertEqual(sorted(row[2:] for row in self.rows(answer).values()),
                              [(0.03, 0.03), (0.05, 0.02)])
-        self.assertIn("Horovod", self.answer(HOROVOD)["error"])
+        self.assertIn("Horovod", self.analyzed(HOROVOD)["error"])
 
     def test_advice_for_torch_is_not_given_to_other_programs(self):
-        answer = self.answer({"traceEvents": [event(f"f{at % 3}", 12 * at, 10, "FEE")
+        answer = self.analyzed({"traceEvents": [event(f"f{at % 3}", 12 * at, 10, "FEE")
                                               for at in range(2000)]})
         self.assertEqual((answer["findings"], answer["findings_reason"]),
                          ([], "it is not a PyTorch trace"))
@@ -76,7 +75,7 @@ class ForeignTraces(TrainglassTest):
                       self.trainglass("analyze", f"{self.folder}/trace.json").stdout)
 
     def test_devices_of_xprof_are_devices_and_their_sums_are_not_counted_twice(self):
-        answer = self.answer({"traceEvents": JAX})
+        answer = self.analyzed({"traceEvents": JAX})
         self.assertIn("XProf", answer["error"])
         self.assertEqual(self.rows(answer, "cuda"), {"fusion_1": ("kernel", 1, 0.04, 0.04),
                                                      "MemcpyD2H": ("memcpy", 1, 0.01, 0.01)})
@@ -84,14 +83,14 @@ class ForeignTraces(TrainglassTest):
                          [("cuda:1", 0.05)])
 
     def test_events_without_a_category_are_read_by_what_they_are(self):
-        answer = self.answer(ASCEND)
+        answer = self.analyzed(ASCEND)
         self.assertEqual((answer["error"], answer["steps"], answer["skipped"]["count"]), (None, 1, 0))
         self.assertEqual(self.rows(answer), {"aten::mm": ("op", 1, 0.1, 0.1),
                                              "AscendCL@aclnnMatmul": ("runtime", 1, 0.03, 0.03)})
         self.assertEqual(self.rows(answer, "cuda"), {"MatMulV2": ("kernel", 1, 0.3, 0.3)})
 
     def test_begins_and_ends_of_one_id_are_ranges(self):
-        answer = self.answer([
+        answer = self.analyzed([
             event("aten::mm", 0, 100),
             half("b", "c10d::allreduce_", 50, id="0x1"), half("b", "outer", 55, id=2),
             half("e", "c10d::allreduce_", 250, id="0x1"), half("e", "outer", 300, id=2),
@@ -116,7 +115,7 @@ class ForeignTraces(TrainglassTest):
                 ("f.pt", b"\x80\x02\x8a" + bytes(99), "torch.save()")):
             done = self.trainglass("analyze", self.write(content, name), code=3)
             self.assertIn(what, done.stderr)
-        answer = self.answer(b"\n\n" + json.dumps([event("aten::mm", 0, 1)]).encode())
+        answer = self.analyzed(b"\n\n" + json.dumps([event("aten::mm", 0, 1)]).encode())
         self.assertIsNone(answer["error"])
 
     def test_times_of_nanoseconds_are_not_shown_as_nothing(self):

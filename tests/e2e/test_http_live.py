@@ -33,6 +33,18 @@ class LiveTest(TrainglassTest):
         wait_for(lambda: self.steps_so_far() >= 20, "twenty steps")
         return job
 
+    def ended(self, *words):
+        """As live(), of a job that has ended and was read to its end."""
+        self.live(*words).wait()
+        wait_for(lambda: self.job_state() == "ended", "the end")
+
+    def seen_ended(self, *words):
+        """A job to its end beside a server that was there first."""
+        self.serve()
+        self.job(*words).wait()
+        wait_for(lambda: self.ask("/api/status")["sessions"] and self.job_state() == "ended",
+                 "the end of the job")
+
     def job_state(self):
         return self.ask("/api/status")["sessions"][0]["state"]
 
@@ -146,10 +158,7 @@ class TablesTest(LiveTest):
             self.assertTrue(answer["reason"], path)
 
     def test_the_end_of_a_run_is_seen_and_remembered(self):
-        self.serve()
-        self.job("--steps", 50, "--step-ms", 1).wait()
-        wait_for(lambda: self.ask("/api/status")["sessions"] and self.job_state() == "ended",
-                 "the end of the job")
+        self.seen_ended("--steps", 50, "--step-ms", 1)
         runs = wait_for(lambda: [r for r in self.ask("/api/runs")["runs"]
                                  if r["state"] == "ended"], "the run in the store")
         self.assertEqual(runs[0]["steps"], 50)
@@ -160,8 +169,7 @@ class TablesTest(LiveTest):
         self.job("--steps", 20, "--step-ms", 1).wait()
         wait_for(lambda: [r for r in self.ask("/api/runs")["runs"] if r["state"] == "ended"],
                  "the run in the store")
-        server.terminate()
-        server.wait()
+        self.end(server)
         self.clear()
         self.serve()
         runs = self.ask("/api/runs")["runs"]
@@ -191,8 +199,7 @@ class TablesTest(LiveTest):
         for steps in (20, 30, 40):
             self.job("--steps", steps, "--step-ms", 1).wait()
         told = self.runs_when_folded(3)
-        server.terminate()
-        server.wait()
+        self.end(server)
         for mark in self.directory.glob("*.done"):
             mark.unlink()
         self.serve()
@@ -278,9 +285,7 @@ class LevelTest(LiveTest):
         self.assertEqual(self.ask("/api/overhead")["control"], {"writable": True, "reason": None})
 
     def test_a_job_that_ended_cannot_be_asked(self):
-        self.serve()
-        self.job("--steps", 20, "--step-ms", 1).wait()
-        wait_for(lambda: self.ask("/api/status")["sessions"] and self.job_state() == "ended", "the end")
+        self.seen_ended("--steps", 20, "--step-ms", 1)
         status, answer = self.post("/api/level", {"level": "ops"})
         self.assertEqual(status, 409)
         self.assertTrue(answer["error"])
@@ -430,8 +435,7 @@ class TraceTest(LiveTest):
                          r'^attachment; filename="[A-Za-z0-9._-]+\.json"$')
 
     def test_a_packed_trace_is_the_same_trace(self):
-        self.live("--steps", 60, "--step-ms", 1).wait()
-        wait_for(lambda: self.job_state() == "ended", "the end")
+        self.ended("--steps", 60, "--step-ms", 1)
         _, plain = self.fetch("window=run")
         headers, packed = self.fetch("window=run&gzip=1")
         self.assertTrue(headers["Content-Disposition"].endswith('.json.gz"'))
@@ -441,8 +445,7 @@ class TraceTest(LiveTest):
         self.assertEqual(gzip.decompress(coded), plain)
 
     def test_an_estimate_comes_close(self):
-        self.live("--steps", 200, "--step-ms", 1).wait()
-        wait_for(lambda: self.job_state() == "ended", "the end")
+        self.ended("--steps", 200, "--step-ms", 1)
         estimate = self.ask("/api/trace?window=run&estimate=1")
         _, plain = self.fetch("window=run")
         trace = json.loads(plain)
@@ -452,8 +455,7 @@ class TraceTest(LiveTest):
         self.assertAlmostEqual(estimate["bytes"] / len(plain), 1, delta=0.2)
 
     def test_a_limit_keeps_the_newest(self):
-        self.live("--steps", 800, "--step-ms", 0).wait()
-        wait_for(lambda: self.job_state() == "ended", "the end")
+        self.ended("--steps", 800, "--step-ms", 0)
         _, whole = self.fetch("window=run")
         self.assertGreater(len(whole), 1200000)
         _, small = self.fetch("window=run&max_bytes=1000000")
@@ -479,8 +481,7 @@ class DeafReadersTest(LiveTest):
 
     def test_deaf_readers_of_traces_leave_threads_to_everybody_else(self):
         self.level = "ops"
-        self.live("--steps", 2000, "--step-ms", 0).wait()
-        wait_for(lambda: self.job_state() == "ended", "the end")
+        self.ended("--steps", 2000, "--step-ms", 0)
         heads = [deaf.recv(1024) for deaf in [self.ask_for_all() for _ in range(16)]]
         refused = [head for head in heads if head.startswith(b"HTTP/1.1 503")]
         self.assertTrue(refused, heads)
@@ -510,8 +511,7 @@ class MetricsTest(LiveTest):
             self.assertIn(name, text)
 
     def test_a_scraper_is_no_viewer_but_reads_the_same_numbers(self):
-        self.live("--steps", 40, "--step-ms", 1).wait()
-        wait_for(lambda: self.job_state() == "ended", "the end")
+        self.ended("--steps", 40, "--step-ms", 1)
         line = next(line for line in self.check().splitlines()
                     if line.startswith("trainglass_steps_total{"))
         self.assertEqual(float(line.rpartition(" ")[2]), 40)

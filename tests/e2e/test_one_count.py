@@ -19,10 +19,6 @@ INFERENCE = [one for number in range(3) for one in (
 
 
 class OneCount(TrainglassTest):
-    def answer(self, *words):
-        done = self.trainglass(*words, "--json", code=0)
-        return json.loads(done.stdout)
-
     def rows(self, events):
         document = self.answer("analyze", self.write(events))
         return {row["name"]: row for row in document["ops"]["cpu"]}, document

@@ -39,7 +39,8 @@ class RunServerTest(TrainglassTest):
         process = self.start("run", *flags, "--", "cat", stdin=subprocess.PIPE, **options)
         return process, self.address(process.stderr.readline())
 
-    def end(self, process):
+    def close(self, process):
+        """Its command ends, and so does the run."""
         process.stdin.close()
         self.assertEqual(process.wait(), 0)
 
@@ -50,7 +51,7 @@ class RunServerTest(TrainglassTest):
         self.assertEqual(health["name"], "trainglass")
         self.assertEqual(health["uid"], os.getuid())
         self.assertEqual(health["directory"], str(self.directory))
-        self.end(process)
+        self.close(process)
         self.assertEqual(get_json(port, "/healthz")["pid"], health["pid"])
 
     def test_a_command_of_which_nothing_is_seen_is_named_while_it_runs_and_after_it(self):
@@ -61,7 +62,7 @@ class RunServerTest(TrainglassTest):
         self.assertIn("no import of PyTorch", told[0]["reason"])
         self.assertGreater(told[0]["start_unix_ms"], 1e12)
         self.assertIn("a command runs", get_json(port, "/api/steps")["reason"])
-        self.end(process)
+        self.close(process)
         [ended] = wait_for(
             lambda: [one for one in get_json(port, "/api/status")["commands"]
                      if one["state"] == "ended"], "it to have ended")
@@ -91,7 +92,7 @@ class RunServerTest(TrainglassTest):
         wait_for(lambda: [one["pid"] for one in get_json(port, "/api/status")["commands"]]
                  == [pid], "the second alone")
         self.assertEqual(len(list(self.directory.glob("*.run"))), 1)
-        self.end(second)
+        self.close(second)
 
     def test_the_address_is_the_one_line_on_stderr_before_the_command(self):
         ended = self.trainglass("run", "--", "sh", "-c", "echo mine >&2")
@@ -139,7 +140,7 @@ class RunServerTest(TrainglassTest):
             "import trainglass; print(trainglass.url())",
             env={"TRAINGLASS_URL": f"http://localhost:{self.port}", "TRAINGLASS_DIR": str(other)})
         self.assertEqual(ended.stdout, "None\n")
-        self.end(process)
+        self.close(process)
 
     def test_a_launcher_that_kills_its_workers_after_their_success_has_not_crashed(self):
         """As Ray Train does: the driver, which may import much, trains nothing itself."""
@@ -239,15 +240,15 @@ class RunServerTest(TrainglassTest):
         process, port = self.waiting_run("--port", "0")
         self.assertNotEqual(port, self.port)
         self.assertEqual(get_json(port, "/healthz")["directory"], str(self.directory))
-        self.end(process)
+        self.close(process)
 
     def test_a_second_run_joins_the_server_of_the_first(self):
         first, port = self.waiting_run()
         second, other = self.waiting_run()
         self.assertEqual(port, other)
         self.assertEqual(len(self.servers()), 1)
-        self.end(first)
-        self.end(second)
+        self.close(first)
+        self.close(second)
 
     def test_two_runs_at_once_end_up_with_a_server_each_can_reach(self):
         runs = [self.start("run", "--", "cat", stdin=subprocess.PIPE) for _ in range(2)]
@@ -255,7 +256,7 @@ class RunServerTest(TrainglassTest):
         for port in ports:
             self.assertEqual(get(port, "/healthz")[0], 200)
         for run in runs:
-            self.end(run)
+            self.close(run)
 
     def test_a_port_that_is_taken_by_something_else_gives_way_to_the_next(self):
         with socket.socket() as other:
@@ -310,8 +311,8 @@ class RunServerTest(TrainglassTest):
         health = get_json(second_port, "/healthz")
         self.assertEqual(health["directory"], str(other))
         os.kill(health["pid"], signal.SIGTERM)
-        self.end(first)
-        self.end(second)
+        self.close(first)
+        self.close(second)
 
     def test_the_longest_folder_that_a_job_can_write_to_is_one_that_a_server_reads(self):
         longest = self.directory / ("d" * (231 - 1 - len(str(self.directory))))
@@ -347,7 +348,7 @@ class RunServerTest(TrainglassTest):
         server = get_json(port, "/healthz")["pid"]
         name = pathlib.Path(f"/proc/{server}/comm").read_text().strip()
         self.assertEqual(name, "trainglass")
-        self.end(process)
+        self.close(process)
 
     def test_the_server_has_nothing_of_ours(self):
         descriptor = os.open(self.folder, os.O_RDONLY)
@@ -364,7 +365,7 @@ class RunServerTest(TrainglassTest):
         self.assertEqual(os.readlink(f"/proc/{pid}/cwd"), "/")
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
         self.assertNotIn(f"PPid:\t{process.pid}\n", status)
-        self.end(process)
+        self.close(process)
 
     def blocked_state(self):
         """A state folder that nobody can make, root neither."""
@@ -385,8 +386,7 @@ class RunServerTest(TrainglassTest):
         state = self.blocked_state()
         server = self.serve(env={"TRAINGLASS_STATE_DIR": state})
         self.assertEqual(get(self.port, "/healthz")[0], 200)
-        server.terminate()
-        server.wait()
+        self.end(server)
         warning = server.stderr.read()
         self.assertIn(state, warning)
         self.assertIn("earlier runs", warning)
@@ -395,18 +395,18 @@ class RunServerTest(TrainglassTest):
     def test_linger_0_ends_the_server_with_the_command(self):
         process, port = self.waiting_run("--linger", "0")
         pid = get_json(port, "/healthz")["pid"]
-        self.end(process)
+        self.close(process)
         wait_for(lambda: not is_alive(pid), "the server to leave")
 
     def test_linger_0_waits_for_the_last_of_two_runs(self):
         first, port = self.waiting_run("--linger", "0")
         second, _ = self.waiting_run("--linger", "0")
         pid = get_json(port, "/healthz")["pid"]
-        self.end(first)
+        self.close(first)
         with self.assertRaises(subprocess.TimeoutExpired):  # five times what it looks
             second.wait(timeout=1)
         self.assertEqual(get(port, "/healthz")[0], 200)
-        self.end(second)
+        self.close(second)
         wait_for(lambda: not is_alive(pid), "the server to leave")
 
     def test_a_run_that_follows_at_once_has_a_page_until_its_end(self):
@@ -416,7 +416,7 @@ class RunServerTest(TrainglassTest):
             with self.assertRaises(subprocess.TimeoutExpired):  # a look longer
                 run.wait(timeout=0.25)
             self.assertEqual(get(port, "/healthz")[0], 200)
-            self.end(run)
+            self.close(run)
 
     def test_a_server_without_job_and_viewer_leaves_after_its_linger(self):
         ended = self.trainglass("run", "--linger", "1s", "--", "true")
@@ -438,7 +438,7 @@ class RunServerTest(TrainglassTest):
         process.stdin.write("still here\n")
         process.stdin.flush()
         self.assertEqual(process.stdout.readline(), "still here\n")
-        self.end(process)
+        self.close(process)
 
     def test_serve_ends_with_0_on_a_signal(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -463,7 +463,7 @@ class RunServerTest(TrainglassTest):
         self.assertNotIn(token[1], words)
         for log in self.state.glob("*.log"):
             self.assertNotIn(token[1], log.read_text())
-        self.end(process)
+        self.close(process)
 
     def test_a_second_run_beyond_loopback_has_the_token_of_the_server_that_it_joins(self):
         first = self.start("run", "--bind", "0.0.0.0", "--", "cat", stdin=subprocess.PIPE)
@@ -471,7 +471,7 @@ class RunServerTest(TrainglassTest):
         self.assertIn("?token=", line)
         second = self.trainglass("run", "--bind", "0.0.0.0", "--", "true")
         self.assertEqual(second.stderr.splitlines(True)[0], line)
-        self.end(first)
+        self.close(first)
 
 
 if __name__ == "__main__":

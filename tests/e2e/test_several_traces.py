@@ -56,9 +56,8 @@ class SeveralTraces(TrainglassTest):
     def file(self, name, data):
         return str(self.write(data, name))
 
-    def analyze(self, path, *words, code=0):
-        done = self.trainglass("analyze", path, "--json", *words, code=code)
-        return json.loads(done.stdout) if done.stdout else None
+    def analyze(self, *words, **options):
+        return self.answer("analyze", *words, **options)
 
     def refused(self, path):
         done = self.trainglass("analyze", path, code=3)

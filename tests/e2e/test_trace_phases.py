@@ -1,5 +1,4 @@
 """Phases of a trace claim what the trace knows: forward begins where the graph does."""
-import json
 
 from harness import TrainglassTest, main
 from traces import event
@@ -32,8 +31,7 @@ def step(number, before, thread=5):
 
 class TracePhases(TrainglassTest):
     def phases(self, events):
-        done = self.trainglass("analyze", self.write(events), "--json", code=0)
-        rows = json.loads(done.stdout)["step_rows"][1:]  # the first begins with the trace
+        rows = self.answer("analyze", self.write(events))["step_rows"][1:]  # the first begins with the trace
         return [tuple(row[f"{phase}_ms"] for phase in ("forward", "backward", "optimizer"))
                 for row in rows]
 

@@ -198,8 +198,7 @@ class Upload(Traces):
     def being_read(self, data):
         """The connection of a file that the server, a new one with room for it, has begun to
         read."""
-        self.server.terminate()
-        self.server.wait(timeout=30)
+        self.end(self.server)
         self.server = self.serve("--upload-max", "64MiB")
         self.idle_threads = self.threads(self.server)
         peer = self.begin(len(data), data)
