@@ -17,6 +17,7 @@ ROOT = HERE.parent.parent
 LIBRARY = pathlib.Path(
     os.environ.get("TRAINGLASS_TEST_LIBRARY", ROOT / "build" / "lib" / "libtrainglass.so")
 )
+PROGRAM = LIBRARY.parent.parent / "bin" / "trainglass"
 PYTHON = os.environ.get("TRAINGLASS_TEST_PYTHON", sys.executable)
 PACKAGES = ROOT / "collector" / "python"
 SITE = PACKAGES / "trainglass" / "site"
@@ -66,6 +67,15 @@ def environment(directory, level="ops", **more):
     )
     values.update(more)
     return values
+
+
+class FolderTest(unittest.TestCase):
+    """Each test has a folder of its own."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.folder = pathlib.Path(directory.name)
 
 
 _recorded = {}  # (job, options): its run, made once for all tests of a module

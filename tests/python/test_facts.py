@@ -1,5 +1,6 @@
 """Facts of the job, memory, and what is said about each source."""
 
+import importlib
 import pathlib
 import re
 import sys
@@ -11,6 +12,12 @@ import harness
 import segment
 
 TABLE = harness.ROOT / "collector" / "wire" / "facts.h"
+
+
+def of_package(name):
+    """A module of the package, which is not installed here."""
+    with mock.patch.object(sys, "path", [str(harness.PACKAGES), *sys.path]):
+        return importlib.import_module("trainglass." + name)
 
 
 class Sampler:
@@ -51,8 +58,7 @@ class Facts(harness.TorchTest):
         self.assertEqual({key: facts.get(key) for key in expected}, expected)
 
     def test_samplers_around_samplers_are_followed_and_not_for_ever(self):
-        with mock.patch.object(sys, "path", [str(harness.PACKAGES), *sys.path]):
-            from trainglass import _samplers
+        _samplers = of_package("_samplers")
         loader = Sampler(batch_size=None, drop_last=False)
         loader.batch_sampler = Sampler(
             batch_sampler=Sampler(batch_size=32, drop_last=True, split_batches=True,
@@ -84,8 +90,7 @@ class Facts(harness.TorchTest):
         self.assertEqual((facts["dataloader.samples"], facts["dataloader.batches"]), (2, 2))
 
     def test_tensors_are_counted_in_what_holds_them_and_in_no_endless_lists(self):
-        with mock.patch.object(sys, "path", [str(harness.PACKAGES), *sys.path]):
-            from trainglass import _loaders
+        _loaders = of_package("_loaders")
         pair = namedtuple("pair", "inputs targets")
         for batch, count in ((1, 1), ([1, (1, "a")], 2), (UserDict(ids=1, mask=1), 2),
                              ({"boxes": [1, 1, 1], "of": pair(1, None)}, 4), (object(), 0)):
@@ -145,8 +150,7 @@ class Facts(harness.TorchTest):
         self.assertNotIn("optimizer.compiled", self.recorded("compiled").trainer().facts)
 
     def test_the_outermost_framework_on_the_stack_is_the_jobs(self):
-        with mock.patch.object(sys, "path", [str(harness.PACKAGES), *sys.path]):
-            from trainglass import _framework
+        _framework = of_package("_framework")
 
         def inside(*modules):
             """What is running where the last of them is called by the one before."""

@@ -9,7 +9,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 from importlib import import_module
 from unittest import mock
@@ -18,6 +17,7 @@ import lightning_jobs as jobs
 import numpy
 import torch
 import watched
+from harness import FolderTest
 
 from trainglass.lightning import PerformanceProfilerCallback, figures
 
@@ -52,21 +52,19 @@ class Collates(jobs.Net):
     train_dataloader = val_dataloader = loader
 
 
-class Fits(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.folder = pathlib.Path(directory.name)
+class Fits(FolderTest):
+    def logger(self):
+        return loggers.CSVLogger(self.folder, name="", version="")
+
+    def rows(self):
+        """Of the CSV logger."""
+        with open(self.folder / "metrics.csv", newline="") as file:
+            return list(csv.DictReader(file))
 
     def fit(self, callback, module=None, **words):
         """Rows of the CSV logger, and what was printed."""
-        logger = loggers.CSVLogger(self.folder, name="", version="")
-        out = jobs.fit(callback, module, logger=logger, log_every_n_steps=1, **words)
-        try:
-            with open(self.folder / "metrics.csv", newline="") as file:
-                return list(csv.DictReader(file)), out
-        except FileNotFoundError:
-            return [], out
+        out = jobs.fit(callback, module, logger=self.logger(), log_every_n_steps=1, **words)
+        return self.rows() if (self.folder / "metrics.csv").exists() else [], out
 
     @staticmethod
     def values(rows, name):
@@ -139,19 +137,12 @@ class Metrics(Fits):
     def test_an_epoch_that_goes_on_after_a_checkpoint_has_its_training_metrics(self):
         checkpoint = self.folder / "within.ckpt"
 
-        class Saves(jobs.pl.Callback):
-            def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-                if batch_idx == 4:
-                    trainer.save_checkpoint(checkpoint)
-
-        jobs.fit(Saves())
-        logger = loggers.CSVLogger(self.folder, name="", version="")
+        jobs.fit(jobs.Saves(checkpoint))
         callback = PerformanceProfilerCallback(include_training=True)
-        again = jobs.trainer(callback, logger=logger, log_every_n_steps=1)
+        again = jobs.trainer(callback, logger=self.logger(), log_every_n_steps=1)
         trained = []  # Lightning 2.1 does the batch of the checkpoint again
         again.fit(jobs.Net(lambda *place: trained.append(place[2])), ckpt_path=str(checkpoint))
-        with open(self.folder / "metrics.csv", newline="") as file:
-            rows = list(csv.DictReader(file))
+        rows = self.rows()
         self.assertEqual(self.values(rows, "train_num_batches"), [len(trained)])
         self.assertIn(trained[0], (4, 5))
 
@@ -176,9 +167,8 @@ class Metrics(Fits):
 
     def test_validate_alone_has_them_too(self):
         callback = PerformanceProfilerCallback()
-        logger = loggers.CSVLogger(self.folder, name="", version="")
         with contextlib.redirect_stdout(io.StringIO()):
-            trainer = jobs.trainer(callback, logger=logger)
+            trainer = jobs.trainer(callback, logger=self.logger())
             trainer.validate(jobs.Net(), verbose=False)
         self.assertLessEqual(NAMES, set(trainer.callback_metrics))
 
@@ -205,40 +195,38 @@ class Loggers(Fits):
         self.assertLessEqual(NAMES, set(events.Tags()["scalars"]))
         self.assertIn("performance/val_batch_time", events.Tags()["scalars"])
 
-    def test_an_active_run_of_wandb_gets_every_metric_once(self):
+    @contextlib.contextmanager
+    def run_of_wandb(self):
+        """An active run, and what fits log to it: a function of a fit's words."""
         import wandb
 
         with mock.patch.dict(os.environ, WANDB_MODE="offline", WANDB_SILENT="true"):
             run = wandb.init(project="test", dir=str(self.folder))
             try:
                 with mock.patch.object(run, "log", wraps=run.log) as log:
-                    jobs.fit(PerformanceProfilerCallback())
-                    logged = [name for call in log.call_args_list for name in call.args[0]]
-                    for name in NAMES:
-                        self.assertEqual(logged.count(name), 1, name)
-                    log.reset_mock()
-                    logger = loggers.WandbLogger(experiment=run)
-                    jobs.fit(PerformanceProfilerCallback(), logger=logger)
-                    logged = [name for call in log.call_args_list for name in call.args[0]]
-                    self.assertEqual(logged.count("performance/val_batch_mean"), 1)
+                    def logged(**words):
+                        log.reset_mock()
+                        jobs.fit(PerformanceProfilerCallback(), **words)
+                        return [name for call in log.call_args_list for name in call.args[0]]
+                    yield run, logged
             finally:
                 run.finish()
+
+    def test_an_active_run_of_wandb_gets_every_metric_once(self):
+        with self.run_of_wandb() as (run, logged):
+            names = logged()
+            for name in NAMES:
+                self.assertEqual(names.count(name), 1, name)
+            names = logged(logger=loggers.WandbLogger(experiment=run))
+            self.assertEqual(names.count("performance/val_batch_mean"), 1)
 
     def test_a_logger_made_of_wandbs_is_one(self):
         class Own(loggers.WandbLogger):
             pass
 
-        import wandb
-
-        with mock.patch.dict(os.environ, WANDB_MODE="offline", WANDB_SILENT="true"):
-            run = wandb.init(project="test", dir=str(self.folder))
-            try:
-                with mock.patch.object(run, "log", wraps=run.log) as log:
-                    jobs.fit(PerformanceProfilerCallback(), logger=Own(experiment=run))
-                    logged = [name for call in log.call_args_list for name in call.args[0]]
-                    self.assertEqual(logged.count("performance/val_batch_mean"), 1)
-            finally:
-                run.finish()
+        with self.run_of_wandb() as (run, logged):
+            names = logged(logger=Own(experiment=run))
+            self.assertEqual(names.count("performance/val_batch_mean"), 1)
 
     def test_a_logger_that_fails_is_said_once_and_the_others_get_theirs(self):
         class Full(loggers.CSVLogger):
@@ -247,12 +235,10 @@ class Loggers(Fits):
                     raise OSError(f"full at {step}")
 
         full = Full(self.folder / "full", name="", version="")
-        kept = loggers.CSVLogger(self.folder, name="", version="")
-        out = jobs.fit(PerformanceProfilerCallback(log_interval=1), logger=[full, kept],
+        out = jobs.fit(PerformanceProfilerCallback(log_interval=1), logger=[full, self.logger()],
                        max_epochs=2, log_every_n_steps=1)
         self.assertEqual(out, "[Performance] not logged by Full: OSError: full at 0\n")
-        with open(self.folder / "metrics.csv", newline="") as file:
-            rows = list(csv.DictReader(file))
+        rows = self.rows()
         self.assertEqual(len(self.values(rows, "val_batch_idx")), 2 * jobs.VALIDATION)
 
     def test_a_logger_that_fails_does_not_stop_training(self):
@@ -301,8 +287,7 @@ class Watch(Fits):
         done = subprocess.run([sys.executable, job, self.folder], capture_output=True, text=True,
                               timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
-        with open(self.folder / "metrics.csv", newline="") as file:
-            rows = list(csv.DictReader(file))
+        rows = self.rows()
         for name in ("polygons_ms_mean", "polygons_ms_p95"):
             (value,) = self.values(rows, name)
             self.assertGreaterEqual(value, 1.94, name)  # each sleeps 2 ms; p95 within 3 %

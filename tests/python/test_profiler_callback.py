@@ -4,16 +4,14 @@ import contextlib
 import copy
 import io
 import json
-import os
-import pathlib
 import pickle
 import sys
-import tempfile
 import unittest
 from unittest import mock
 
 import lightning_jobs as jobs
 import torch
+from harness import FolderTest
 
 from trainglass.lightning import ProfilerCallback
 from trainglass.lightning.parameters import WHOLE_EPOCH
@@ -26,11 +24,10 @@ def profiling():
     return torch.autograd._profiler_enabled()
 
 
-class Fits(unittest.TestCase):
+class Fits(FolderTest):
     def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.folder = pathlib.Path(directory.name, "traces")
+        super().setUp()
+        self.folder /= "traces"
 
     def callback(self, **words):
         words.setdefault("output_dir", str(self.folder))

@@ -15,16 +15,15 @@ from unittest import mock
 
 import lightning_jobs as jobs
 import torch
+from harness import PROGRAM, ROOT
 from test_profiler_callback import Fits, profiling
 
 import trainglass
 from trainglass.lightning import PerformanceProfilerCallback, ProfilerCallback
 from trainglass.windows import analysis, report
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIBRARY = pathlib.Path(os.environ.get("TRAINGLASS_TEST_LIBRARY", ROOT / "build/lib/x"))
-PROGRAM = LIBRARY.parent.parent / "bin" / "trainglass"
 HAS_PROGRAM = unittest.skipUnless(PROGRAM.exists(), "the trainglass program is not built")
+NO_STACKS = RuntimeError("!stack.empty() INTERNAL ASSERT")
 
 
 class Logs(jobs.Net):
@@ -75,12 +74,7 @@ class HowItEnds(Fits):
     def test_a_checkpoint_from_within_an_epoch_has_the_window_of_the_rest(self):
         checkpoint = self.folder.parent / "within.ckpt"
 
-        class Saves(jobs.pl.Callback):
-            def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-                if batch_idx == 4:
-                    trainer.save_checkpoint(checkpoint)
-
-        self.printed(jobs.trainer(Saves()), jobs.Net())
+        self.printed(jobs.trainer(jobs.Saves(checkpoint)), jobs.Net())
         again = jobs.trainer(self.callback(profile_epochs=[1, 2]), max_epochs=2)
         trained = []  # Lightning 2.1 does the batch of the checkpoint again
         module = jobs.Net(lambda *place: trained.append(place[2]))
@@ -186,63 +180,48 @@ class HowItEnds(Fits):
         self.assertIn(f"the trace could not be written: is there room in {self.folder}?\n", out)
         self.assertNotIn("Trace exported", out)
 
-    def test_after_stacks_that_torch_cannot_keep_the_next_window_goes_without(self):
-        start, fails = torch.profiler.profile.start, [RuntimeError("!stack.empty() INTERNAL ASSERT")]
-        kept = []
+    def fails_once(self, method, error=None, does_it=False, **words):
+        """What a fit of two windows prints when that method fails in the first; and whether
+        stacks were kept in each. `does_it`: it fails when it has done its work."""
+        original, kept = getattr(torch.profiler.profile, method), []
 
-        def failing(profile):
-            if fails:
-                raise fails.pop()
+        def failing(profile, *arguments):
             kept.append(profile.with_stack)
-            start(profile)
+            first = len(kept) == 1
+            if does_it or not first:
+                original(profile, *arguments)
+            if first and error:
+                raise error
 
-        with mock.patch.object(torch.profiler.profile, "start", failing):
-            out = jobs.fit(self.callback(with_stack=True, profile_epochs=[1, 2]), max_epochs=2)
+        with mock.patch.object(torch.profiler.profile, method, failing):
+            out = jobs.fit(self.callback(with_stack=True, profile_epochs=[1, 2], **words),
+                           max_epochs=2)
+        self.assertEqual(self.names(), ["epoch_2.json"])
+        return out, kept
+
+    def test_after_stacks_that_torch_cannot_keep_the_next_window_goes_without(self):
+        out, kept = self.fails_once("start", NO_STACKS)
         self.assertIn("the next window goes without stacks", out)
-        self.assertEqual((self.names(), kept), (["epoch_2.json"], [False]))
+        self.assertEqual(kept, [True, False])
 
     def test_a_window_that_could_not_end_for_its_stacks_leaves_the_next_without(self):
-        stop, kept = torch.profiler.profile.stop, []
-
-        def failing(profile):
-            stop(profile)
-            kept.append(profile.with_stack)
-            if len(kept) == 1:
-                raise RuntimeError("!stack.empty() INTERNAL ASSERT")
-
-        with mock.patch.object(torch.profiler.profile, "stop", failing):  # ended by the epoch
-            out = jobs.fit(self.callback(with_stack=True, profile_epochs=[1, 2], profile_steps=50),
-                           max_epochs=2)
+        # Ended by the epoch.
+        out, kept = self.fails_once("stop", NO_STACKS, does_it=True, profile_steps=50)
         self.assertIn("the next window goes without stacks", out)
-        self.assertEqual((self.names(), kept), (["epoch_2.json"], [True, False]))
+        self.assertEqual(kept, [True, False])
 
     def test_so_does_one_whose_export_failed_for_them(self):
-        export, kept = torch.profiler.profile.export_chrome_trace, []
-
-        def failing(profile, path):
-            kept.append(profile.with_stack)
-            if len(kept) == 1:
-                raise RuntimeError("!stack.empty() INTERNAL ASSERT")
-            return export(profile, path)
-
-        with mock.patch.object(torch.profiler.profile, "export_chrome_trace", failing):
-            out = jobs.fit(self.callback(with_stack=True, profile_epochs=[1, 2]), max_epochs=2)
+        out, kept = self.fails_once("export_chrome_trace", NO_STACKS)
         self.assertIn("The next window goes without stacks", out)
-        self.assertEqual((self.names(), kept), (["epoch_2.json"], [True, False]))
+        self.assertEqual(kept, [True, False])
 
     def test_a_full_disk_under_a_folder_named_after_stacks_costs_none(self):
         self.folder = self.folder / "stack_traces"
-        export, kept = torch.profiler.profile.export_chrome_trace, []
-
-        def failing(profile, path):  # of a disk that is full torch raises nothing
-            kept.append(profile.with_stack)
-            return export(profile, path) if len(kept) > 1 else None
-
-        with mock.patch.object(torch.profiler.profile, "export_chrome_trace", failing):
-            out = jobs.fit(self.callback(with_stack=True, profile_epochs=[1, 2]), max_epochs=2)
+        # Of a disk that is full torch raises nothing.
+        out, kept = self.fails_once("export_chrome_trace")
         self.assertIn("is there room in", out)
         self.assertNotIn("without stacks", out)
-        self.assertEqual((self.names(), kept), (["epoch_2.json"], [True, True]))
+        self.assertEqual(kept, [True, True])
 
     def test_each_window_keeps_its_stacks(self):
         words = {"with_stack": True, "export_stacks": True, "export_tensorboard": False}
@@ -312,18 +291,18 @@ class WhatIsReported(Fits):
             self.assertIn(text + "\n", out)
 
     def test_code_between_batches_is_called_lightnings_where_its_loop_runs(self):
-        finding = {"id": "between-steps", "title": "Code", "ms_per_step": 1, "advice": ["Log less"]}
-        answer = analysis.from_answer({"steps": 1, "findings": [finding], "phases": {}})
-        with mock.patch.object(analysis, "analyze_trace", return_value=answer):
-            out = jobs.fit(self.callback(profile_epochs=[1]))
+        out = self.printed_of(id="between-steps", title="Code", ms_per_step=1, advice=["Log less"])
         self.assertIn("Code: 1.0ms per step (in part Lightning's own loop", out)
         self.assertNotIn("Log less", out)
 
-    def test_a_risk_is_not_told_as_one_that_costs_nothing(self):
-        finding = {"id": "memory-full-0", "title": "Memory is nearly full", "ms_per_step": 0}
+    def printed_of(self, **finding):
+        """What is printed of a window with that finding."""
         answer = analysis.from_answer({"steps": 1, "findings": [finding], "phases": {}})
         with mock.patch.object(analysis, "analyze_trace", return_value=answer):
-            out = jobs.fit(self.callback(profile_epochs=[1]))
+            return jobs.fit(self.callback(profile_epochs=[1]))
+
+    def test_a_risk_is_not_told_as_one_that_costs_nothing(self):
+        out = self.printed_of(id="memory-full-0", title="Memory is nearly full", ms_per_step=0)
         self.assertIn("Memory is nearly full: without a price", out)
         self.assertNotIn("0.0ms", out)
 

@@ -5,9 +5,7 @@ import http.server
 import io
 import json
 import os
-import pathlib
 import socketserver
-import tempfile
 import threading
 import types
 import unittest
@@ -15,17 +13,13 @@ from unittest import mock
 
 import lightning_jobs as jobs
 import torch
+from harness import FolderTest
 
 import trainglass
 from trainglass.lightning import ProfilerCallback, from_config
 
 
-class Folder(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.folder = pathlib.Path(directory.name)
-
+class Folder(FolderTest):
     def traces(self):
         found = (self.folder / "profiler_traces").glob("*.pt.trace.json")
         return sorted(found, key=lambda path: path.stat().st_mtime_ns)

@@ -2,24 +2,15 @@
 
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-LIBRARY = pathlib.Path(os.environ.get("TRAINGLASS_TEST_LIBRARY", ROOT / "build/lib/x"))
-PROGRAM = LIBRARY.parent.parent / "bin" / "trainglass"
+from harness import PROGRAM, ROOT, FolderTest
 
 
-class Example(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.folder = pathlib.Path(directory.name)
-
+class Example(FolderTest):
     def run_example(self, *words):
         values = {**os.environ, "TRAINGLASS_PROGRAM": str(PROGRAM), "PYTHONWARNINGS": "ignore"}
         command = [sys.executable, "-B", str(ROOT / "examples" / "train_lightning.py"), *words]

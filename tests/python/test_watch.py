@@ -36,6 +36,15 @@ class Watched(unittest.TestCase):
         self.addCleanup(one.stop)
         return one
 
+    def spawned(self, watching, *stage):
+        """Three calls in a spawned child that watches the same."""
+        begin = pickle.loads(pickle.dumps(
+            Begin(watching.names, watching.tally.folder, None, *stage)))
+        child = multiprocessing.get_context("spawn").Process(target=spawned, args=(begin, sys.path))
+        child.start()
+        child.join()
+        self.assertEqual(child.exitcode, 0)
+
     def calls(self, watching):
         return [counts.calls for _, counts in watching.take()]
 
@@ -193,20 +202,12 @@ class InOtherProcesses(Watched):
 
     def test_spawned_workers_are_counted(self):
         watching = self.watching("watched.polygons")
-        begin = pickle.loads(pickle.dumps(Begin(watching.names, watching.tally.folder, None)))
-        context = multiprocessing.get_context("spawn")
-        child = context.Process(target=spawned, args=(begin, sys.path))
-        child.start()
-        child.join()
-        self.assertEqual(child.exitcode, 0)
+        self.spawned(watching)
         self.assertEqual(self.calls(watching), [3])
 
     def test_a_partial_is_counted_in_spawned_workers_by_its_function(self):
         watching = self.watching(watched.half)
-        begin = pickle.loads(pickle.dumps(Begin(watching.names, watching.tally.folder, None)))
-        child = multiprocessing.get_context("spawn").Process(target=spawned, args=(begin, sys.path))
-        child.start()
-        child.join()
+        self.spawned(watching)
         self.assertEqual(watching.problems, [])
         self.assertEqual(self.calls(watching), [3])
 
@@ -268,11 +269,8 @@ class InOtherProcesses(Watched):
         watching = Watching(["watched.polygons"], lambda: now[0])
         watching.start()
         self.addCleanup(watching.stop)
-        begin = pickle.loads(pickle.dumps(Begin(watching.names, watching.tally.folder, None, "train")))
         now[0] = "validate"
-        child = multiprocessing.get_context("spawn").Process(target=spawned, args=(begin, sys.path))
-        child.start()
-        child.join()
+        self.spawned(watching, "train")
         in_child("polygons", 2)
         counted = {stage: watching.take(stage)[0][1].calls for stage in ("train", "validate")}
         self.assertEqual(counted, {"train": 3, "validate": 2})

@@ -7,12 +7,13 @@ import math
 import os
 import pathlib
 import sys
-import tempfile
 import types
 import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "collector" / "python"))
+
+from harness import FolderTest
 
 from trainglass.lightning import parameters
 from trainglass.windows import analysis, files, notes, places, report, size
@@ -77,12 +78,7 @@ class WhichBatches(unittest.TestCase):
         self.assertEqual(machine.wakes, 1000)
 
 
-class Names(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.folder = directory.name
-
+class Names(FolderTest):
     def test_cycles_and_ranks_after_the_first_are_named(self):
         self.assertEqual(files.epoch_name(3, 0, 0), "epoch_3.json")
         self.assertEqual(files.epoch_name(3, 1, 0), "epoch_3_2.json")
@@ -95,37 +91,32 @@ class Names(unittest.TestCase):
         )
 
     def test_an_older_file_is_moved_aside_and_none_is_lost(self):
-        path = os.path.join(self.folder, "epoch_1.json")
+        path = self.folder / "epoch_1.json"
         for text in ("one", "two", "three"):
-            files.move_aside(path)
-            pathlib.Path(path).write_text(text)
+            files.move_aside(str(path))
+            path.write_text(text)
             os.utime(path, (0, 0))
-        found = sorted(p.read_text() for p in pathlib.Path(self.folder).iterdir())
+        found = sorted(p.read_text() for p in self.folder.iterdir())
         self.assertEqual(found, ["one", "three", "two"])
-        self.assertEqual(pathlib.Path(path).read_text(), "three")
+        self.assertEqual(path.read_text(), "three")
 
     def test_a_new_folder_is_not_offered_to_git_and_an_old_one_is_left_alone(self):
-        new = os.path.join(self.folder, "a", "b")
+        new = str(self.folder / "a" / "b")
         files.make_folder(new)
         self.assertEqual(os.listdir(new), [".gitignore"])
-        files.make_folder(self.folder)
+        files.make_folder(str(self.folder))
         self.assertEqual(os.listdir(self.folder), ["a"])
 
 
     def test_a_second_name_is_a_copy_where_links_do_not_work(self):
-        path, other = (os.path.join(self.folder, name) for name in ("a.json", "b.pt.trace.json"))
-        pathlib.Path(path).write_text("the trace")
+        path, other = self.folder / "a.json", self.folder / "b.pt.trace.json"
+        path.write_text("the trace")
         with mock.patch.object(os, "link", side_effect=OSError):
-            files.same_file(path, other)
-        self.assertEqual(pathlib.Path(other).read_text(), "the trace")
+            files.same_file(str(path), str(other))
+        self.assertEqual(other.read_text(), "the trace")
 
 
-class WhereWindowsGo(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.folder = pathlib.Path(directory.name)
-
+class WhereWindowsGo(FolderTest):
     def test_the_folder_is_the_one_asked_for_else_the_servers_state_folder(self):
         for more, folder in (
             ({"TRAINGLASS_WINDOW_DIR": "/a/b"}, "/a/b"),
@@ -300,7 +291,14 @@ class HowLarge(unittest.TestCase):
             sys.setprofile(None)
 
 
-class Words(unittest.TestCase):
+class Words(FolderTest):
+    def tool(self, text):
+        """The variable that names a program of that script."""
+        tool = self.folder / "trainglass"
+        tool.write_text(f"#!/bin/sh\n{text}\n")
+        tool.chmod(0o755)
+        return mock.patch.dict(os.environ, TRAINGLASS_PROGRAM=str(tool))
+
     def test_the_report_has_the_form_that_is_promised(self):
         text = report.lines(analysis.from_answer(FULL), 10)
         self.assertEqual("\n".join(text), REPORT)
@@ -392,23 +390,14 @@ class Words(unittest.TestCase):
             ("echo '[1, 2]'", "ended with 0"),
             ("echo 'no JSON'", "ended with 0"),
         ):
-            with tempfile.TemporaryDirectory() as folder:
-                tool = pathlib.Path(folder, "trainglass")
-                tool.write_text(f"#!/bin/sh\n{text}\n")
-                tool.chmod(0o755)
-                with mock.patch.dict(os.environ, TRAINGLASS_PROGRAM=str(tool)):
-                    with self.assertRaisesRegex(analysis.AnalysisError, sentence):
-                        analysis.analyze_trace("x.json")
+            with self.tool(text), self.assertRaisesRegex(analysis.AnalysisError, sentence):
+                analysis.analyze_trace("x.json")
 
     def test_a_program_that_hangs_is_stopped_and_said(self):
-        with tempfile.TemporaryDirectory() as folder:
-            tool = pathlib.Path(folder, "trainglass")
-            tool.write_text("#!/bin/sh\nexec sleep 600\n")
-            tool.chmod(0o755)
-            with mock.patch.dict(os.environ, TRAINGLASS_PROGRAM=str(tool)), mock.patch.object(
-                analysis, "PATIENCE_SECONDS", 0.2
-            ), self.assertRaisesRegex(analysis.AnalysisError, "did not end within .* was stopped"):
-                analysis.analyze_trace("trace.json")
+        with self.tool("exec sleep 600"), mock.patch.object(
+            analysis, "PATIENCE_SECONDS", 0.2
+        ), self.assertRaisesRegex(analysis.AnalysisError, "did not end within .* was stopped"):
+            analysis.analyze_trace("trace.json")
 
 
 class Parameters(unittest.TestCase):
