@@ -1,42 +1,21 @@
 // Trace files on the real server: dropped on the page or chosen, they are shown like a run.
-// TRAINGLASS_PROGRAMS is the folder of trainglass; without it there is nothing to test.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { launch, open, shoot } from "./chromium.mjs";
+import { at, serve, shoot, skip } from "./harness.mjs";
 
-const PROGRAMS = process.env.TRAINGLASS_PROGRAMS;
-const skip = PROGRAMS ? false : "TRAINGLASS_PROGRAMS is not set";
-
-let browser, folder, server, address;
+const folder = mkdtempSync(join(tmpdir(), "trainglass-files-"));
+let address, stop;
 
 before(async () => {
-  if (skip) return;
-  folder = mkdtempSync(join(tmpdir(), "trainglass-files-"));
-  server = spawn(join(PROGRAMS, "trainglass"), ["serve", "--dir", join(folder, "shm"), "--state-dir", join(folder, "state"), "--port", "0", "--upload-max", "1MiB"], { stdio: ["ignore", "pipe", "inherit"] });
-  address = await new Promise((done, fail) => {
-    let text = "";
-    server.stdout.on("data", (bytes) => {
-      text += bytes;
-      const match = /trainglass: (http:\/\/\S+)/.exec(text);
-      if (match) done(match[1]);
-    });
-    server.on("exit", (code) => fail(new Error(`exit ${code}: ${text}`)));
-  });
-  browser = await launch();
+  if (!skip) ({ address, stop } = await serve(folder, ["--upload-max", "1MiB"]));
 });
 
 after(async () => {
-  if (skip) return;
-  await browser.close();
-  server.removeAllListeners("exit");
-  const gone = new Promise((done) => server.on("exit", done));
-  server.kill();
-  await gone;
+  await stop?.();
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -56,8 +35,7 @@ async function drop(page, name, text) {
   }, [name, text]);
 }
 
-test("a file dropped on the empty page is shown, what is none is refused with its reason, a chosen one comes into view", { skip }, async () => {
-  const page = await open(browser, address, { allow: (text) => text.includes("422") });
+test("a file dropped on the empty page is shown, what is none is refused with its reason, a chosen one comes into view", { skip }, () => at(address, async (page) => {
   const text = make_trace();
   await page.getByText("No training run yet").waitFor();
 
@@ -78,54 +56,45 @@ test("a file dropped on the empty page is shown, what is none is refused with it
   await (await choosing).setFiles({ name: "chosen.json", mimeType: "application/json", buffer: Buffer.from(text) });
   await page.locator("#session-picker", { hasText: "chosen.json" }).waitFor();
   assert.match(await page.evaluate(() => location.hash), /t-[0-9a-f]{12}/);
-  assert.deepEqual(page.faults, []);
-  await page.context().close();
-});
+}, { allow: (text) => text.includes("422") }));
 
 test("a file's page fits 640 to 1440 px, and no label of its lanes touches its number", { skip }, async () => {
   const gpu = { ph: "X", cat: "kernel", name: "sgemm", pid: 0, tid: 7, ts: 1000500, dur: 3000, args: { device: 0, stream: 7 } };
   const text = make_trace().replace('"traceEvents":[', `"distributedInfo":{"backend":"nccl","rank":1,"world_size":128},"traceEvents":[${JSON.stringify(gpu)},`);
   assert.ok(text.includes("sgemm"));
   for (const width of [640, 960, 1280, 1440]) {
-    const page = await open(browser, address, { width });
-    await drop(page, "a_file_of_a_name_that_is_too_long_for_its_place.json", text);
-    await page.locator("#session-picker", { hasText: "a_file" }).waitFor();
-    await page.locator("#cost-note", { hasText: /kB, \d+ events$/ }).waitFor();
-    await page.locator("[data-lane=gpu0] .gutter b").first().filter({ hasNotText: "–" }).waitFor();
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${width} px`);
-    const [cut, near, apart] = await page.evaluate(() => [
-      [...document.querySelectorAll("#badge span, #badge b, #rank-picker b, #rank-picker .dim")].filter((node) => node.scrollWidth > node.clientWidth + 1 && node.clientWidth > 0).map((node) => node.textContent),
-      [...document.querySelectorAll(".gutter li")].map((row) => [row.textContent, row.children[2].getBoundingClientRect().left - row.children[1].getBoundingClientRect().right]).filter(([, gap]) => gap < 3),
-      [...document.querySelectorAll(".row .panel:not([hidden]) .head")].filter((head) => head.querySelector(".dots").getBoundingClientRect().top > head.querySelector("h2").getBoundingClientRect().bottom).map((head) => head.textContent),
-    ]);
-    assert.deepEqual([cut, near, apart], [[], [], []], `${width} px`);
-    assert.deepEqual(page.faults, []);
-    await page.context().close();
+    await at(address, async (page) => {
+      await drop(page, "a_file_of_a_name_that_is_too_long_for_its_place.json", text);
+      await page.locator("#session-picker", { hasText: "a_file" }).waitFor();
+      await page.locator("#cost-note", { hasText: /kB, \d+ events$/ }).waitFor();
+      await page.locator("[data-lane=gpu0] .gutter b").first().filter({ hasNotText: "–" }).waitFor();
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${width} px`);
+      const [cut, near, apart] = await page.evaluate(() => [
+        [...document.querySelectorAll("#badge span, #badge b, #rank-picker b, #rank-picker .dim")].filter((node) => node.scrollWidth > node.clientWidth + 1 && node.clientWidth > 0).map((node) => node.textContent),
+        [...document.querySelectorAll(".gutter li")].map((row) => [row.textContent, row.children[2].getBoundingClientRect().left - row.children[1].getBoundingClientRect().right]).filter(([, gap]) => gap < 3),
+        [...document.querySelectorAll(".row .panel:not([hidden]) .head")].filter((head) => head.querySelector(".dots").getBoundingClientRect().top > head.querySelector("h2").getBoundingClientRect().bottom).map((head) => head.textContent),
+      ]);
+      assert.deepEqual([cut, near, apart], [[], [], []], `${width} px`);
+    }, { width });
   }
 });
 
-test("of a file the page says what it holds, and of no cost", { skip }, async () => {
-  const page = await open(browser, address);
+test("of a file the page says what it holds, and of no cost", { skip }, () => at(address, async (page) => {
   await drop(page, "held.json", make_trace());
   await page.locator("#session-picker", { hasText: "held.json" }).waitFor();
   await page.locator("#cost-note", { hasText: /^[\d.]+ kB, 40 events$/ }).waitFor();
   await page.getByRole("heading", { name: "What this file holds" }).waitFor();
   assert.deepEqual(await page.locator("#caps tr").evaluateAll((rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent))), [["CPU ops", "recorded", ""], ["Memory", "none", "the file was recorded without profile_memory=True"], ["GPU kernels", "none", "the file has no device events"]]);
   assert.doesNotMatch(await page.locator("#cost").innerText(), /cost|spent|budget/i);
-  assert.deepEqual(page.faults, []);
-  await page.context().close();
-});
+}));
 
-test("what of a file could not be read is counted beside what is shown of it", { skip }, async () => {
-  const page = await open(browser, address);
+test("what of a file could not be read is counted beside what is shown of it", { skip }, () => at(address, async (page) => {
   await drop(page, "torn.json", make_trace().replace('"dur":5000', '"dur":"5000 of what?"').slice(0, -300));
   await page.locator("#session-picker", { hasText: "torn.json" }).waitFor();
   await page.locator("[data-lane=steps] .lost", { hasText: /^[1-9] events? unreadable$/ }).waitFor();
   await page.locator("#cost-lost", { hasText: "could not be read" }).waitFor();
   await page.locator("#cost-note", { hasText: /^[\d.]+ kB, \d+ events$/ }).waitFor();
-  assert.deepEqual(page.faults, []);
-  await page.context().close();
-});
+}));
 
 /** What a path and all that it names take on the wire, into `sizes`. */
 async function weigh(path, sizes) {
@@ -146,8 +115,7 @@ test("the page and its library take at most 220 of 300 KB on the wire, the rest 
   assert.ok(total > 100e3 && total <= 220e3, String(total));
 });
 
-test("two files are compared side by side, what changed most comes first", { skip }, async () => {
-  const page = await open(browser, address);
+test("two files are compared side by side, what changed most comes first", { skip }, () => at(address, async (page) => {
   const slow = make_trace().replaceAll('"dur":5000', '"dur":9000');
   await drop(page, "base.json", make_trace());
   await drop(page, "slower.json", slow); // before the first one is there
@@ -169,12 +137,9 @@ test("two files are compared side by side, what changed most comes first", { ski
   await page.setViewportSize({ width: 800, height: 900 });
   await shoot(page, "compare-dark-800");
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
-  assert.deepEqual(page.faults, []);
-  await page.context().close();
-});
+}));
 
-test("an uploaded file is removed by keys alone, after a question, and the one before it is shown", { skip }, async () => {
-  const page = await open(browser, address, { allow: (text) => text.includes("404") });
+test("an uploaded file is removed by keys alone, after a question, and the one before it is shown", { skip }, () => at(address, async (page) => {
   await drop(page, "kept.json", make_trace());
   await page.locator("#session-picker", { hasText: "kept.json" }).waitFor();
   await drop(page, "gone.json", make_trace());
@@ -202,12 +167,9 @@ test("an uploaded file is removed by keys alone, after a question, and the one b
   const listed = await (await fetch(new URL("api/traces", address))).json();
   assert.equal(listed.traces.some((file) => file.name === "gone.json"), false);
   await page.getByRole("button", { name: "Show kept.json" }).or(page.locator("#session-picker", { hasText: "kept.json" })).first().waitFor();
-  assert.deepEqual(page.faults, []);
-  await page.context().close();
-});
+}, { allow: (text) => text.includes("404") }));
 
-test("what cannot be removed now says why, and stays", { skip }, async () => {
-  const page = await open(browser, address, { allow: (text) => text.includes("409") });
+test("what cannot be removed now says why, and stays", { skip }, () => at(address, async (page) => {
   await drop(page, "busy.json", make_trace());
   await page.locator("#session-picker", { hasText: "busy.json" }).waitFor();
   await page.route("**/api/traces/t-*", (route) => (route.request().method() === "DELETE" ? route.fulfill({ status: 409, json: { error: "busy.json is being downloaded: try again when that is over" } }) : route.continue()));
@@ -216,6 +178,4 @@ test("what cannot be removed now says why, and stays", { skip }, async () => {
   await page.locator("#removal .notice", { hasText: "is being downloaded" }).waitFor();
   assert.equal(await page.locator("#upload-list li", { hasText: "busy.json" }).count(), 1);
   await page.keyboard.press("Escape");
-  assert.deepEqual(page.faults, []);
-  await page.context().close();
-});
+}, { allow: (text) => text.includes("409") }));

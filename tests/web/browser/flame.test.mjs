@@ -1,22 +1,13 @@
 // The flame graph of our own: of a large trace on the real server, and of a live run on the fake one.
-// TRAINGLASS_PROGRAMS is the folder of trainglass; without it the large trace is not tried.
 
 import assert from "node:assert/strict";
-import { spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
-import { FakeServer } from "../fake_server.mjs";
-import { MODULES, launch, open, shoot } from "./chromium.mjs";
+import { test } from "node:test";
 import { low_contrast } from "./contrast.mjs";
-
-const PROGRAMS = process.env.TRAINGLASS_PROGRAMS;
-const skip = PROGRAMS ? false : "TRAINGLASS_PROGRAMS is not set";
-
-let browser;
-before(async () => { browser = await launch(); });
-after(() => browser.close());
+import { PROGRAMS, at, has_ops, serve, shoot, show, skip } from "./harness.mjs";
 
 /** A step of 40 ms: linear calls addmm 100 times, and each launches a kernel. */
 function trace_of_a_step() {
@@ -30,22 +21,13 @@ function trace_of_a_step() {
   return JSON.stringify({ schemaVersion: 1, traceEvents: events });
 }
 
-/** The server with a trace of more than 50,000 events; its address and how to end it. */
-async function serve_large(folder) {
+/** The server with a trace of more than 50,000 events. */
+function serve_large(folder) {
   writeFileSync(join(folder, "step.json"), trace_of_a_step());
   const made = spawnSync(join(PROGRAMS, "make_trace"), [join(folder, "step.json"), "12"], { maxBuffer: 2 ** 26 });
   assert.equal(made.status, 0, String(made.stderr));
   writeFileSync(join(folder, "large.json"), made.stdout);
-  const server = spawn(join(PROGRAMS, "trainglass"), ["serve", join(folder, "large.json"), "--dir", join(folder, "shm"), "--state-dir", join(folder, "state"), "--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
-  const address = await new Promise((done, fail) => {
-    let text = "";
-    server.stdout.on("data", (bytes) => {
-      const match = /http:\/\/\S+/.exec(text += bytes);
-      if (match) done(match[0]);
-    });
-    server.on("exit", (code) => fail(new Error(`exit ${code}: ${text}`)));
-  });
-  return { address, stop: () => new Promise((done) => { server.removeAllListeners("exit"); server.on("exit", done); server.kill(); }) };
+  return serve(folder, [join(folder, "large.json")]);
 }
 
 const width = (locator) => locator.evaluate((node) => node.getBoundingClientRect().width);
@@ -53,12 +35,9 @@ const box = (page, name) => page.locator("#flame-chart .box", { hasText: name })
 
 test("a trace of more than 50,000 events has a flame graph whose boxes are as wide as their time", { skip }, async () => {
   const folder = mkdtempSync(join(tmpdir(), "trainglass-flame-"));
-  let stop = () => {}, page = null;
-  try {
-    const server = await serve_large(folder);
-    ({ stop } = server);
-    page = await open(browser, server.address);
-    await page.locator("#op-table tbody tr").first().waitFor();
+  const { address, stop } = await serve_large(folder);
+  await at(address, async (page) => {
+    await has_ops(page);
     await page.keyboard.press("t");
     await page.locator("#trace input[value=steps]").check();
     await page.getByLabel("First step").fill("0");
@@ -79,31 +58,20 @@ test("a trace of more than 50,000 events has a flame graph whose boxes are as wi
     assert.equal(await box(page, "ampere_sgemm").getAttribute("data-drawn"), "compute");
     assert.ok((await page.locator("#flame-legend li").allTextContents()).includes("Kernel"));
     assert.ok(Math.abs((await width(box(page, "ampere_sgemm"))) - (await width(box(page, "aten::addmm")))) < 2);
-    assert.deepEqual(page.faults, []);
-  } finally {
-    await page?.context().close();
+  }).finally(async () => {
     await stop();
     rmSync(folder, { recursive: true, force: true });
-  }
+  });
 });
 
-async function visit(look, options = {}) {
-  const server = new FakeServer("live", { modules: MODULES });
-  let page = null;
-  try {
-    page = await open(browser, await server.listen(), options);
-    await page.locator("#op-table tbody tr").first().waitFor();
-    await page.keyboard.press("t");
-    await page.locator("#estimate-events", { hasText: "212,440" }).waitFor();
-    await page.locator("#trace-flame").click();
-    await box(page, "aten::linear").waitFor();
-    await look(page, server);
-    assert.deepEqual(page.faults, []);
-  } finally {
-    await page?.context().close();
-    await server.close();
-  }
-}
+const visit = (look, options) => show("live", async (page, server) => {
+  await has_ops(page);
+  await page.keyboard.press("t");
+  await page.locator("#estimate-events", { hasText: "212,440" }).waitFor();
+  await page.locator("#trace-flame").click();
+  await box(page, "aten::linear").waitFor();
+  await look(page, server);
+}, options);
 
 test("a flame graph of few events is our own too, and speedscope is a link beside it", () => visit(async (page, server) => {
   await page.locator("#flame .close").click();

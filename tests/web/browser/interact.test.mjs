@@ -1,41 +1,33 @@
 // What a reader does with the page, by pointer and by keys.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { FakeServer } from "../fake_server.mjs";
-import { MODULES, launch, open, shoot } from "./chromium.mjs";
-
-let browser;
-before(async () => { browser = await launch(); });
-after(() => browser.close());
+import { test } from "node:test";
+import { badge, drawn, has_ops, shoot, show, until } from "./harness.mjs";
 
 /** Until the server has been asked `times` for what `pattern` says, be it before or from now on. */
 async function asked(server, pattern, times = 1) {
   const count = () => server.requests.filter((path) => pattern.test(path)).length;
-  for (let i = 0; i < 1200 && count() < times; i++) await new Promise((done) => setTimeout(done, 50));
+  await until(() => count() >= times);
   assert.ok(count() >= times, String(pattern));
 }
 
 /** Until the page has asked again for what happened before the stream began. */
 const gathered = (server) => asked(server, /^api\/steps\?.*points=\d{3}/, 2);
 
-async function visit(scenario, look, { hash = "", ...options } = {}) {
-  const server = new FakeServer(scenario, { modules: MODULES });
-  let page = null;
-  try {
-    page = await open(browser, (await server.listen()) + hash, options);
-    await page.locator("#lanes .gutter b").first().filter({ hasNotText: "–" }).waitFor();
-    await page.locator("#op-table tbody tr").first().waitFor();
-    if (hash === "") await gathered(server);
-    await look(page, server);
-    assert.deepEqual(page.faults, []);
-  } finally {
-    await page?.context().close();
-    await server.close();
-  }
-}
+const visit = (scenario, look, { hash = "", ...options } = {}) => show(scenario, async (page, server) => {
+  await drawn(page);
+  await has_ops(page);
+  if (hash === "") await gathered(server);
+  await look(page, server);
+}, { path: hash, ...options });
 
-const badge = (page, text) => page.locator("#badge", { hasText: text }).waitFor();
+/** What goes to the clipboard when the text of a node is copied. */
+const copied = (locator) => locator.evaluate((node) => {
+  getSelection().selectAllChildren(node);
+  const event = new ClipboardEvent("copy", { clipboardData: new DataTransfer(), bubbles: true, cancelable: true });
+  node.dispatchEvent(event);
+  return event.clipboardData.getData("text/plain");
+});
 const focused = (page) => page.evaluate(() => document.activeElement?.textContent || document.activeElement?.id);
 
 /** Plot of a lane in page coordinates, without its y axis. */
@@ -266,13 +258,7 @@ test("a kernel is called as a person calls it, and its own name is at hand", () 
   const label = page.locator("[data-lane=steps] .gutter li", { hasText: "GeluCUDAKern" });
   assert.equal(await label.getAttribute("title"), whole);
   assert.match(await row.locator(".pin-button").getAttribute("aria-label"), /^Pin GeluCUDAKernelImpl \(/);
-  const copied = await name.evaluate((node) => {
-    getSelection().selectAllChildren(node);
-    const event = new ClipboardEvent("copy", { clipboardData: new DataTransfer(), bubbles: true, cancelable: true });
-    node.dispatchEvent(event);
-    return event.clipboardData.getData("text/plain");
-  });
-  assert.equal(copied, whole);
+  assert.equal(await copied(name), whole);
 }));
 
 test("a marked kernel says how it is launched, and each how full it keeps the device or why that is not known", () => visit("live", async (page) => {
@@ -403,13 +389,7 @@ test("text that is selected in the table of ops stays through changes of its num
 
 test("a name that is copied is whole and in one line", () => visit("live", async (page) => {
   const name = page.locator("#op-table .op-name").nth(2);
-  const copied = await name.evaluate((node) => {
-    getSelection().selectAllChildren(node);
-    const event = new ClipboardEvent("copy", { clipboardData: new DataTransfer(), bubbles: true, cancelable: true });
-    node.dispatchEvent(event);
-    return event.clipboardData.getData("text/plain");
-  });
-  assert.equal(copied, await name.getAttribute("title"));
+  assert.equal(await copied(name), await name.getAttribute("title"));
 }));
 
 test("the name of an op is a button for the keys too", () => visit("live", async (page) => {
@@ -579,8 +559,8 @@ test("a window of torch.profiler is asked for, followed and offered", () => visi
 test("two tabs share one stream", () => visit("live", async (page, server) => {
   const other = await page.context().newPage();
   await other.goto(page.url());
-  await other.locator("#badge", { hasText: "Live" }).waitFor();
-  await other.locator("#op-table tbody tr").first().waitFor();
+  await badge(other, "Live");
+  await has_ops(other);
   assert.equal(server.requests.filter((path) => path.startsWith("api/stream")).length, 1);
   await other.close();
 }));

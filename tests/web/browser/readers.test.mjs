@@ -2,20 +2,20 @@
 // chrome://tracing, as TensorBoard's plugin ships it: what they read is what ran.
 
 import assert from "node:assert/strict";
-import { spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { createReadStream, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { extname, join, normalize } from "node:path";
 import { after, before, test } from "node:test";
-import { BUILD, MODULES, launch, open, shoot } from "./chromium.mjs";
+import { BUILD } from "./chromium.mjs";
+import { MODULES, PROGRAMS, at, serve, shoot, skip as no_programs } from "./harness.mjs";
 
-const PROGRAMS = process.env.TRAINGLASS_PROGRAMS;
 const RELEASE = join(MODULES, "node_modules", "speedscope", "dist", "release");
-const skip = !PROGRAMS ? "TRAINGLASS_PROGRAMS is not set" : !existsSync(RELEASE) ? "speedscope is not installed" : false;
+const skip = no_programs || !existsSync(RELEASE) ? "speedscope is not installed" : false;
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm" };
 
-let browser, folder, pages, trace;
+let folder, pages, trace;
 
 /** chrome://tracing's own page, which Debian's Chromium lacks; null where nothing ships it. */
 function trace_viewer() {
@@ -30,17 +30,15 @@ const no_viewer = skip || (VIEWER ? false : "LIGHTNING_PYTHON has no torch_tb_pr
 before(async () => {
   if (skip) return;
   folder = mkdtempSync(join(tmpdir(), "trainglass-readers-"));
-  const env = { ...process.env, XDG_STATE_HOME: join(folder, "state"), TRAINGLASS_DIR: join(folder, "shm") };
-  const ended = spawnSync(join(PROGRAMS, "train_mlp"), ["--steps", "300"], { env: { ...env, TRAINGLASS_LEVEL: "ops" } });
+  const ended = spawnSync(join(PROGRAMS, "train_mlp"), ["--steps", "300"], { env: { ...process.env, TRAINGLASS_DIR: join(folder, "shm"), TRAINGLASS_LEVEL: "ops" } });
   assert.equal(ended.status, 0, String(ended.stderr));
-  const server = spawn(join(PROGRAMS, "trainglass"), ["serve", "--port", "0"], { env, stdio: ["ignore", "pipe", "pipe"] });
-  const address = await new Promise((done) => server.stdout.on("data", (text) => { const match = /http:\S+/.exec(text); if (match) done(match[0]); }));
+  const { address, stop } = await serve(folder);
   try {
     let answer;
     do answer = await fetch(`${address}api/trace?window=run`); while (!answer.ok);
     trace = await answer.text();
   } finally {
-    server.kill();
+    await stop();
   }
   writeFileSync(join(folder, "trace.json"), trace);
   pages = createServer((request, response) => {
@@ -50,18 +48,15 @@ before(async () => {
     return createReadStream(path).pipe(response);
   });
   await new Promise((done) => pages.listen(0, "127.0.0.1", done));
-  browser = await launch();
 });
 
-after(async () => {
+after(() => {
   if (skip) return;
-  await browser.close();
   pages.close();
   rmSync(folder, { recursive: true, force: true });
 });
 
-test("speedscope opens a downloaded trace and lists its ops", { skip }, async () => {
-  const page = await open(browser, `http://127.0.0.1:${pages.address().port}/`, { allow: () => true });
+test("speedscope opens a downloaded trace and lists its ops", { skip }, () => at(`http://127.0.0.1:${pages.address().port}/`, async (page) => {
   await page.locator("input[type=file]").first().setInputFiles(join(folder, "trace.json"));
   await page.getByText("Sandwich").click();
   for (const op of ["linear2.backward", "linear2", "linear1"]) {
@@ -72,26 +67,22 @@ test("speedscope opens a downloaded trace and lists its ops", { skip }, async ()
   const sum = shares.reduce((all, share) => all + share, 0);
   assert.ok(shares.length > 1 && sum <= 101, String(shares));
   await shoot(page, "speedscope");
-  await page.context().close();
-});
+}, { allow: () => true }));
 
-test("speedscope opens a flame graph of analyze, and the heaviest call comes first", { skip }, async () => {
+test("speedscope opens a flame graph of analyze, and the heaviest call comes first", { skip }, () => at(`http://127.0.0.1:${pages.address().port}/`, async (page) => {
   const frame = (name, ts, dur, cat = "python_function", args = {}) => ({ ph: "X", cat, name, ts, dur, pid: 1, tid: 1, args });
   const events = [frame("train.py(1): main", 0, 1000), frame("model.py(7): forward", 100, 800), frame("aten::mm", 150, 600, "cpu_op"), frame("aten::relu", 800, 50, "cpu_op")];
   writeFileSync(join(folder, "stacks.json"), JSON.stringify({ traceEvents: events }));
   const done = spawnSync(join(PROGRAMS, "trainglass"), ["analyze", join(folder, "stacks.json"), "--flame", join(folder, "flame.json")]);
   assert.equal(done.status, 0, String(done.stderr));
-  const page = await open(browser, `http://127.0.0.1:${pages.address().port}/`, { allow: () => true });
   await page.locator("input[type=file]").first().setInputFiles(join(folder, "flame.json"));
   await page.getByText("Sandwich").click();
   for (const name of ["train.py(1): main", "model.py(7): forward", "aten::mm", "aten::relu"]) await page.getByText(name, { exact: true }).first().waitFor();
   assert.match(await page.locator("tr", { hasText: "aten::mm" }).first().textContent(), /600/);
   await shoot(page, "speedscope-flame");
-  await page.context().close();
-});
+}, { allow: () => true }));
 
-test("the viewer of chrome://tracing opens a downloaded trace with all its steps, ops and memory", { skip: no_viewer }, async () => {
-  const page = await open(browser, "about:blank", { allow: () => true });
+test("the viewer of chrome://tracing opens a downloaded trace with all its steps, ops and memory", { skip: no_viewer }, () => at("about:blank", async (page) => {
   const polyfill = readFileSync(join(BUILD, "node_modules", "webcomponents.js", "webcomponents.min.js"), "utf8").replaceAll("</script", "<\\/script");
   await page.route("http://viewer/", (route) => route.fulfill({ contentType: "text/html", body: `<!doctype html><meta charset="utf-8"><script>window.__hideTraceViewerPolyfillWarning = true</script><script>${polyfill}</script><style>html, body, tr-ui-timeline-view { height: 100%; margin: 0 }</style><body>${readFileSync(VIEWER, "utf8")}<tr-ui-timeline-view><track-view-container id="track_view_container"></track-view-container></tr-ui-timeline-view>` }));
   await page.goto("http://viewer/");
@@ -112,5 +103,4 @@ test("the viewer of chrome://tracing opens a downloaded trace with all its steps
   assert.ok(written["linear2.backward"] > 100, JSON.stringify(written));
   assert.ok(read.counters.some((name) => name.includes("memory")), String(read.counters));
   await shoot(page, "chrome-tracing");
-  await page.context().close();
-});
+}, { allow: () => true }));

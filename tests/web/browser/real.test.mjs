@@ -1,48 +1,32 @@
 // The page on the real server with a real training: from the first step to its death.
-// TRAINGLASS_PROGRAMS is the folder of trainglass and train_mlp; without it there is nothing to test.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { launch, open, shoot } from "./chromium.mjs";
-import { said } from "./programs.mjs";
+import { at, badge, drawn, serve, shoot, skip, start } from "./harness.mjs";
 
-const PROGRAMS = process.env.TRAINGLASS_PROGRAMS;
-const skip = PROGRAMS ? false : "TRAINGLASS_PROGRAMS is not set";
-
-let browser, folder, server, address, job;
-
-const run = (...words) => spawn(join(PROGRAMS, "trainglass"), words, { env: { ...process.env, XDG_STATE_HOME: join(folder, "state") }, stdio: ["ignore", "pipe", "pipe"] });
+const folder = mkdtempSync(join(tmpdir(), "trainglass-page-"));
+let address, stop, job;
 
 before(async () => {
-  if (skip) return;
-  folder = mkdtempSync(join(tmpdir(), "trainglass-page-"));
-  server = run("serve", "--dir", join(folder, "shm"), "--port", "0");
-  [, address] = await said(server, /trainglass: (http:\/\/\S+)/);
-  browser = await launch();
+  if (!skip) ({ address, stop } = await serve(folder));
 });
 
 after(async () => {
-  if (skip) return;
-  await browser.close();
   job?.kill("SIGKILL");
-  server.kill();
-  await new Promise((done) => server.on("exit", done));
+  await stop?.();
   rmSync(folder, { recursive: true, force: true });
 });
 
-test("from an empty page through a live run to its crash", { skip }, async () => {
-  const page = await open(browser, address);
-  const badge = (text) => page.locator("#badge", { hasText: text }).waitFor();
-  await badge("Waiting for a run");
+test("from an empty page through a live run to its crash", { skip }, () => at(address, async (page) => {
+  await badge(page, "Waiting for a run");
   await page.getByText("trainglass run -- python train.py").waitFor();
   await shoot(page, "real-empty");
 
-  job = spawn(join(PROGRAMS, "train_mlp"), ["--seconds", "900"], { env: { ...process.env, TRAINGLASS_DIR: join(folder, "shm") }, stdio: ["ignore", "pipe", "pipe"] });
-  await badge("Live");
+  job = start(folder, "train_mlp", ["--seconds", "900"]);
+  await badge(page, "Live");
   await page.locator("#verdict", { hasText: /^A step takes [\d.]+ (ms|µs)\./ }).waitFor();
   for (const phase of ["Data loading", "Forward", "Backward", "Optimizer"]) {
     await page.locator("[data-lane=phases] .gutter li", { hasText: phase }).filter({ hasNotText: "–" }).waitFor();
@@ -78,7 +62,7 @@ test("from an empty page through a live run to its crash", { skip }, async () =>
   assert.equal(inside, last - first + 1);
   await page.locator("#ruler", { hasText: `of ${inside.toLocaleString("en")} steps` }).waitFor();
   await page.keyboard.press("Escape");
-  await badge("Live");
+  await badge(page, "Live");
 
   await page.locator("#budgets button", { hasText: "2 %" }).click();
   await page.locator("#budgets [aria-checked=true]", { hasText: "2 %" }).waitFor();
@@ -87,10 +71,8 @@ test("from an empty page through a live run to its crash", { skip }, async () =>
   assert.match(await page.locator("#record-window").getAttribute("title"), /no Python that was seen/);
 
   job.kill("SIGKILL");
-  await badge(/Crashed\s+at step [\d,]+/);
+  await badge(page, /Crashed\s+at step [\d,]+/);
   await page.locator("#thread-list li").first().waitFor();
-  await page.locator("#lanes .gutter b").first().filter({ hasNotText: "–" }).waitFor();
+  await drawn(page);
   await shoot(page, "real-crashed");
-  assert.deepEqual(page.faults, []);
-  await page.context().close();
-});
+}));

@@ -1,21 +1,11 @@
 // The page beside a real `trainglass run` of a job on the fake GPU of tests/fake: what a user sees of it.
-// TRAINGLASS_PROGRAMS is the folder of trainglass; without it there is nothing to test.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
-import { launch, open, shoot } from "./chromium.mjs";
-import { said } from "./programs.mjs";
-
-const PROGRAMS = process.env.TRAINGLASS_PROGRAMS;
-const skip = PROGRAMS ? false : "TRAINGLASS_PROGRAMS is not set";
-
-let browser;
-before(async () => { if (!skip) browser = await launch(); });
-after(() => browser?.close());
+import { test } from "node:test";
+import { PROGRAMS, at, badge, ended, serve, shoot, skip, start } from "./harness.mjs";
 
 /** A job that trains on the GPU until `files.until` is there, and the page beside it; no fault may be left behind. */
 async function beside([program, scenario], environment, look) {
@@ -23,26 +13,20 @@ async function beside([program, scenario], environment, look) {
   const files = Object.fromEntries(["until", "window", "nvml"].map((name) => [name, join(folder, name)]));
   writeFileSync(files.nvml, "");
   const env = {
-    ...process.env, XDG_STATE_HOME: join(folder, "state"), TRAINGLASS_DIR: join(folder, "shm"), TRAINGLASS_LIBRARY: join(PROGRAMS, "../lib/libtrainglass.so"),
+    TRAINGLASS_LIBRARY: join(PROGRAMS, "../lib/libtrainglass.so"),
     LD_LIBRARY_PATH: join(PROGRAMS, "../fake/nvml"), FAKE_NVML: files.nvml, FAKE_JOB_UNTIL: files.until, FAKE_JOB_WINDOW_UNTIL: files.window, FAKE_JOB_WATCHED: "kernels", ...environment,
   };
-  const start = (...words) => spawn(join(PROGRAMS, "trainglass"), words, { env, stdio: ["ignore", "pipe", "pipe"] });
-  const ended = (process) => new Promise((done) => process.on("exit", done));
-  const server = start("serve", "--port", "0"), gone = ended(server); // `run` joins it; its end can be waited for
-  let page = null, code = null;
+  const { address, stop } = await serve(folder, [], env); // `run` joins it; its end can be waited for
+  const code = ended(start(folder, "trainglass", ["run", "--port", new URL(address).port, "--level", "all", "--", join(PROGRAMS, "../fake", program), scenario], env));
   try {
-    const [, address] = await said(server, /trainglass: (http:\/\/\S+)/);
-    code = ended(start("run", "--port", new URL(address).port, "--level", "all", "--", join(PROGRAMS, "../fake", program), scenario));
-    page = await open(browser, address);
-    await page.locator("#badge", { hasText: "Live" }).waitFor();
-    await look(page, files);
-    assert.deepEqual(page.faults, []);
+    await at(address, async (page) => {
+      await badge(page, "Live");
+      await look(page, files);
+    });
   } finally {
-    await page?.context().close();
     for (const name of ["until", "window"]) writeFileSync(files[name], "");
     await code;
-    server.kill();
-    await gone;
+    await stop();
     rmSync(folder, { recursive: true, force: true });
   }
   assert.equal(await code, 0);

@@ -2,36 +2,21 @@
 
 import assert from "node:assert/strict";
 import { createServer, request } from "node:http";
-import { after, before, test } from "node:test";
-import { FakeServer } from "../fake_server.mjs";
-import { MODULES, launch, open, shoot } from "./chromium.mjs";
+import { test } from "node:test";
 import { low_contrast } from "./contrast.mjs";
-
-let browser;
-before(async () => { browser = await launch(); });
-after(() => browser.close());
+import { at, badge, drawn, has_ops, shoot, show, turn, until, with_fake } from "./harness.mjs";
 
 const EVIL = "</script><img src=x onerror=window.__pwned=1>";
 
 const ready = async (page) => {
-  await page.locator("#lanes .gutter b").first().filter({ hasNotText: "–" }).waitFor();
-  await page.locator("#op-table tbody tr").first().waitFor();
+  await drawn(page);
+  await has_ops(page);
 };
 
-async function visit(scenario, look, { prepare = () => {}, ...options } = {}) {
-  const server = new FakeServer(scenario, { modules: MODULES });
-  prepare(server);
-  let page = null;
-  try {
-    page = await open(browser, (await server.listen()) + (options.search ?? ""), options);
-    await ready(page);
-    await look(page, server);
-    assert.deepEqual(page.faults, []);
-  } finally {
-    await page?.context().close();
-    await server.close();
-  }
-}
+const visit = (scenario, look, options) => show(scenario, async (page, server) => {
+  await ready(page);
+  await look(page, server);
+}, options);
 
 const SHORT_EVIL = "<img src onerror=__pwned=1>"; // names of sessions are cut
 
@@ -125,26 +110,16 @@ test("inline script and foreign addresses are refused by the policy", () => visi
   page.faults.length = 0;
 }));
 
-test("nothing is asked of any other server", async () => {
-  const server = new FakeServer("live", { modules: MODULES });
-  const url = await server.listen();
-  let page = null;
-  try {
-    page = await open(browser, "about:blank");
-    const asked = new Set();
-    page.on("request", (each) => asked.add(new URL(each.url()).origin));
-    await page.goto(url);
-    await ready(page);
-    assert.deepEqual([...asked].filter((origin) => origin !== "null"), [new URL(url).origin]);
-  } finally {
-    await page?.context().close();
-    await server.close();
-  }
-});
+test("nothing is asked of any other server", () => with_fake("live", (server, url) => at("about:blank", async (page) => {
+  const asked = new Set();
+  page.on("request", (each) => asked.add(new URL(each.url()).origin));
+  await page.goto(url);
+  await ready(page);
+  assert.deepEqual([...asked].filter((origin) => origin !== "null"), [new URL(url).origin]);
+})));
 
-test("the page works below a proxy's path", async () => {
-  const server = new FakeServer("live", { modules: MODULES });
-  const inner = new URL(await server.listen());
+test("the page works below a proxy's path", () => with_fake("live", async (server, address) => {
+  const inner = new URL(address);
   const proxy = createServer((from, to) => {
     if (!from.url.startsWith("/user/me/proxy/8080/")) return to.writeHead(404).end();
     const forward = request({ host: inner.hostname, port: inner.port, path: from.url.slice("/user/me/proxy/8080".length), method: from.method, headers: from.headers }, (answer) => {
@@ -155,21 +130,18 @@ test("the page works below a proxy's path", async () => {
     return from.pipe(forward);
   });
   await new Promise((done) => proxy.listen(0, "127.0.0.1", done));
-  let page = null;
   try {
-    page = await open(browser, `http://127.0.0.1:${proxy.address().port}/user/me/proxy/8080/`);
-    await ready(page);
-    await page.locator("#badge", { hasText: "Live" }).waitFor();
-    const link = await page.locator("#slow a").first().evaluate((node) => node.href);
-    assert.match(link, /\/user\/me\/proxy\/8080\/api\/trace\?/);
-    assert.deepEqual(page.faults, []);
+    await at(`http://127.0.0.1:${proxy.address().port}/user/me/proxy/8080/`, async (page) => {
+      await ready(page);
+      await badge(page, "Live");
+      const link = await page.locator("#slow a").first().evaluate((node) => node.href);
+      assert.match(link, /\/user\/me\/proxy\/8080\/api\/trace\?/);
+    });
   } finally {
-    await page?.context().close();
     proxy.closeAllConnections();
     proxy.close();
-    await server.close();
   }
-});
+}));
 
 for (const theme of ["light", "dark"]) {
   for (const scenario of ["live", "crashed", "losses", "stale"]) {
@@ -209,20 +181,14 @@ test("reduced motion redraws once a second", () => visit("live", async (page) =>
     setTimeout(() => done(performance.getEntriesByName("draw").length), 3000);
   }));
   assert.ok(count >= 1 && count <= 4, String(count));
-}, { reducedMotion: "reduce", search: "?measure" }));
+}, { reducedMotion: "reduce", path: "?measure" }));
 
 test("a hidden tab closes the stream, and comes back with what it missed", () => visit("live", async (page, server) => {
-  await page.evaluate(() => {
-    Object.defineProperty(document, "visibilityState", { value: "hidden", configurable: true });
-    document.dispatchEvent(new Event("visibilitychange"));
-  });
-  for (let i = 0; i < 1200 && server.clients.size > 0; i++) await new Promise((done) => setTimeout(done, 50));
+  await turn(page, "hidden");
+  await until(() => server.clients.size === 0);
   assert.equal(server.clients.size, 0);
-  await page.evaluate(() => {
-    Object.defineProperty(document, "visibilityState", { value: "visible", configurable: true });
-    document.dispatchEvent(new Event("visibilitychange"));
-  });
-  await page.locator("#badge", { hasText: "Live" }).waitFor();
-  for (let i = 0; i < 1200 && server.clients.size === 0; i++) await new Promise((done) => setTimeout(done, 50));
+  await turn(page, "visible");
+  await badge(page, "Live");
+  await until(() => server.clients.size > 0);
   assert.equal(server.clients.size, 1);
 }));

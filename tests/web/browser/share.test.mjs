@@ -1,15 +1,26 @@
 // Tabs of one browser share one stream, also where there is no shared worker.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { FakeServer } from "../fake_server.mjs";
-import { MODULES, launch } from "./chromium.mjs";
+import { test } from "node:test";
+import { badge, browser, turn, until, with_fake } from "./harness.mjs";
 
-let browser;
-before(async () => { browser = await launch(); });
-after(() => browser.close());
+/** Tabs of one browser, in which the first script has run. */
+async function tabs(count, script, use) {
+  const context = await browser.newContext();
+  try {
+    if (script) await context.addInitScript(script);
+    const pages = [];
+    for (let i = 0; i < count; i++) {
+      pages.push(await context.newPage());
+      pages[i].setDefaultTimeout(60e3);
+    }
+    await use(...pages);
+  } finally {
+    await context.close();
+  }
+}
 
-const live = (page) => page.locator("#badge", { hasText: "Live" }).waitFor();
+const no_sharing = () => { delete globalThis.SharedWorker; };
 
 /** Two steps that differ have been shown. */
 async function moves_on(page) {
@@ -23,73 +34,37 @@ async function moves_on(page) {
   await shown(await shown(0));
 }
 
-test("without shared workers one tab holds the stream for all, and another takes over", async () => {
-  const server = new FakeServer("live", { modules: MODULES });
-  const address = await server.listen();
-  const context = await browser.newContext();
-  try {
-    await context.addInitScript(() => { delete globalThis.SharedWorker; });
-    const [first, second] = [await context.newPage(), await context.newPage()];
-    for (const page of [first, second]) {
-      page.setDefaultTimeout(60e3);
-      await page.goto(address);
-      await live(page);
-    }
-    assert.equal(await second.evaluate(() => typeof SharedWorker), "undefined");
-    await moves_on(first);
-    await moves_on(second);
-    assert.equal(server.most_clients, 1);
-    await first.close();
-    await moves_on(second);
-    // The server learns of the one that closed when it may have the other already.
-    for (let i = 0; i < 1200 && server.clients.size !== 1; i++) await new Promise((done) => setTimeout(done, 50));
-    assert.equal(server.clients.size, 1);
-  } finally {
-    await context.close();
-    await server.close();
+test("without shared workers one tab holds the stream for all, and another takes over", () => with_fake("live", (server, address) => tabs(2, no_sharing, async (first, second) => {
+  for (const page of [first, second]) {
+    await page.goto(address);
+    await badge(page, "Live");
   }
-});
+  assert.equal(await second.evaluate(() => typeof SharedWorker), "undefined");
+  await moves_on(first);
+  await moves_on(second);
+  assert.equal(server.most_clients, 1);
+  await first.close();
+  await moves_on(second);
+  // The server learns of the one that closed when it may have the other already.
+  await until(() => server.clients.size === 1);
+  assert.equal(server.clients.size, 1);
+})));
 
 for (const shared of [true, false]) {
-  test(`a tab that is shown again beside another asks for what it missed, ${shared ? "with" : "without"} a shared worker`, async () => {
-    const server = new FakeServer("live", { modules: MODULES });
-    const address = await server.listen();
-    const context = await browser.newContext();
-    try {
-      if (!shared) await context.addInitScript(() => { delete globalThis.SharedWorker; });
-      const [first, second] = [await context.newPage(), await context.newPage()];
-      for (const page of [first, second]) {
-        page.setDefaultTimeout(60e3);
-        await page.goto(address);
-        await moves_on(page);
-      }
-      const turn = (state) => second.evaluate((state) => {
-        Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
-        document.dispatchEvent(new Event("visibilitychange"));
-      }, state);
-      await turn("hidden");
-      const asks = second.waitForRequest(/api\/steps\?.*points=\d{3}/);
-      await turn("visible");
-      await asks;
-    } finally {
-      await context.close();
-      await server.close();
+  test(`a tab that is shown again beside another asks for what it missed, ${shared ? "with" : "without"} a shared worker`, () => with_fake("live", (server, address) => tabs(2, shared ? null : no_sharing, async (first, second) => {
+    for (const page of [first, second]) {
+      await page.goto(address);
+      await moves_on(page);
     }
-  });
+    await turn(second, "hidden");
+    const asks = second.waitForRequest(/api\/steps\?.*points=\d{3}/);
+    await turn(second, "visible");
+    await asks;
+  })));
 }
 
-test("where the shared worker cannot be loaded, the page holds the stream itself", async () => {
-  const server = new FakeServer("live", { modules: MODULES });
-  server.missing = "js/net/worker.js";
-  const context = await browser.newContext();
-  try {
-    const page = await context.newPage();
-    page.setDefaultTimeout(60e3);
-    await page.goto(await server.listen());
-    await moves_on(page);
-    assert.equal(server.clients.size, 1);
-  } finally {
-    await context.close();
-    await server.close();
-  }
-});
+test("where the shared worker cannot be loaded, the page holds the stream itself", () => with_fake("live", (server, address) => tabs(1, null, async (page) => {
+  await page.goto(address);
+  await moves_on(page);
+  assert.equal(server.clients.size, 1);
+}), (server) => { server.missing = "js/net/worker.js"; }));

@@ -1,31 +1,10 @@
 // Each state of the page says what it is, without a fault, and leaves a picture of itself.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { FakeServer } from "../fake_server.mjs";
-import { MODULES, launch, open, shoot } from "./chromium.mjs";
+import { test } from "node:test";
+import { badge, drawn, shoot, show } from "./harness.mjs";
 
-let browser;
-before(async () => { browser = await launch(); });
-after(() => browser.close());
-
-/** Opens a scenario and hands the page over; no fault may be left behind. */
-async function visit(scenario, options, look) {
-  const server = new FakeServer(scenario, { modules: MODULES });
-  let page = null;
-  try {
-    page = await open(browser, await server.listen(), options);
-    await look(page, server);
-    assert.deepEqual(page.faults, []);
-  } finally {
-    await page?.context().close();
-    await server.close();
-  }
-}
-
-const badge = (page, text) => page.locator("#badge", { hasText: text }).waitFor();
-const drawn = (page) => page.locator("#lanes .gutter b").first().filter({ hasNotText: "–" }).waitFor();
-
+const visit = (scenario, options, look) => show(scenario, look, options);
 const HIDDEN = (text) => /503|ERR_CONNECTION|Failed to load resource/.test(text);
 
 const SIZES = [["1440", 1440, 900], ["1024", 1024, 768], ["400", 400, 860]];
@@ -346,16 +325,10 @@ test("a server that may not change the job shows its controls off, with the reas
   assert.match(await page.locator("#record-window").getAttribute("title"), /read-only/);
 }));
 
-test("without a server the page says so, in its frame", async () => {
-  const server = new FakeServer("live", { modules: MODULES });
-  const url = await server.listen();
-  server.says.down = true;
-  const page = await open(browser, url, { allow: HIDDEN });
+test("without a server the page says so, in its frame", () => visit("live", { allow: HIDDEN, prepare: (server) => { server.says.down = true; } }, async (page, server) => {
   await page.locator(".notice-bar", { hasText: /Waiting for the server/ }).waitFor();
   await badge(page, "Connecting");
   server.says.down = false;
   await badge(page, "Live");
   await page.locator(".notice-bar").waitFor({ state: "detached" });
-  await page.context().close();
-  await server.close();
-});
+}));
