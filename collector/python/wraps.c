@@ -12,7 +12,9 @@
  *
  * The one rule: arguments, results and exceptions of what is hidden pass unchanged.
  */
+#include <dlfcn.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "native.h"
 #include "probe/steps/steps.h"
@@ -20,13 +22,14 @@
 /* ---- around
  * -------------------------------------------------------------------------- */
 
-/* Vectorcall (PEP 590) and its flags: CPython has them from 3.9 on, the limited API from 3.12. */
+/* Vectorcall (PEP 590) and its flags, which the limited API has from 3.12 on, and CPython
+ * from 3.9. Without it each call packs its arguments and makes a method of its own. */
 typedef PyObject *vectorcall(PyObject *callable, PyObject *const *arguments,
                              size_t count, PyObject *names);
 #define HAVE_VECTORCALL   (1UL << 11)
 #define METHOD_DESCRIPTOR (1UL << 17)
-vectorcall PyObject_Vectorcall;
-PyObject *PyVectorcall_Call(PyObject *callable, PyObject *arguments, PyObject *words);
+
+static vectorcall *call_vector; /* PyObject_Vectorcall; NULL: this Python has none */
 
 struct around {
     PyObject_HEAD PyObject *function;
@@ -41,7 +44,7 @@ static PyObject *around_vector(PyObject *object, PyObject *const *arguments,
     const struct around *self = (const struct around *)object;
 
     native_mark(self->begin, 0);
-    PyObject *result = PyObject_Vectorcall(self->function, arguments, count, names);
+    PyObject *result = call_vector(self->function, arguments, count, names);
 
     native_mark(self->end, 0);
     return result;
@@ -78,6 +81,17 @@ static void around_free(PyObject *object)
     Py_XDECREF(self->dict);
     release(object);
     Py_DECREF(type);
+}
+
+static PyObject *around_call(PyObject *object, PyObject *arguments, PyObject *words)
+{
+    const struct around *self = (const struct around *)object;
+
+    native_mark(self->begin, 0);
+    PyObject *result = PyObject_Call(self->function, arguments, words);
+
+    native_mark(self->end, 0);
+    return result;
 }
 
 static PyObject *method_type; /* types.MethodType */
@@ -117,15 +131,15 @@ static PyGetSetDef around_getset[] = {
 
 static PyType_Slot around_slots[] = {
     {Py_tp_new, around_new},         {Py_tp_dealloc, around_free},
-    {Py_tp_call, PyVectorcall_Call}, {Py_tp_members, around_members},
+    {Py_tp_call, around_call},       {Py_tp_members, around_members},
     {Py_tp_getset, around_getset},   {Py_tp_descr_get, around_bind},
     {Py_tp_methods, around_methods}, {0, NULL},
 };
 
-static PyType_Spec around_spec = {
+static const PyType_Spec around_spec = {
     .name = "trainglass._native.around",
     .basicsize = sizeof(struct around),
-    .flags = Py_TPFLAGS_DEFAULT | HAVE_VECTORCALL | METHOD_DESCRIPTOR,
+    .flags = Py_TPFLAGS_DEFAULT,
     .slots = around_slots,
 };
 
@@ -229,8 +243,13 @@ static PyMethodDef functions[] = {
 
 int wraps_add(PyObject *module)
 {
-    PyObject *type = PyType_FromSpec(&around_spec);
-    PyObject *types = PyImport_ImportModule("types");
+    PyType_Spec spec = around_spec;
+    void *symbol = dlsym(RTLD_DEFAULT, "PyObject_Vectorcall");
+
+    memcpy(&call_vector, &symbol, sizeof(call_vector));
+    if (call_vector != NULL)
+        spec.flags |= HAVE_VECTORCALL | METHOD_DESCRIPTOR;
+    PyObject *type = PyType_FromSpec(&spec), *types = PyImport_ImportModule("types");
 
     attribute = PyUnicode_InternFromString("_trainglass_number");
     method_type = types != NULL ? PyObject_GetAttrString(types, "MethodType") : NULL;

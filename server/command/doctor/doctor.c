@@ -154,7 +154,7 @@ static void look_limits(const struct doctor *doctor, struct diagnosis *found)
 
     (void)doctor;
     group_open(&group, GROUP_ROOT,
-               group_slurp("/proc/self/cgroup", text, sizeof(text)));
+               group_slurp(text, sizeof(text), "/proc/self/cgroup"));
     group_read_memory(&group, &memory);
     if (memory.limit_bytes == 0)
         say(found, OK, "", "no memory limit of a container is known");

@@ -67,14 +67,14 @@ static void copy_name(char *text, size_t size, const char *name)
  * unknown. */
 static uint32_t oom_kills(void)
 {
-    char text[4096], path[320];
+    char text[4096];
     struct group group;
 
     group_open(&group, GROUP_ROOT,
-               group_slurp("/proc/self/cgroup", text, sizeof(text)));
-    snprintf(path, sizeof(path), "%s/%s", group.memory,
-             group.version1 ? "memory.oom_control" : "memory.events");
-    uint64_t kills = group_value(group_slurp(path, text, sizeof(text)), "oom_kill", 0);
+               group_slurp(text, sizeof(text), "/proc/self/cgroup"));
+    group_slurp(text, sizeof(text), "%s/%s", group.memory,
+                group.version1 ? "memory.oom_control" : "memory.events");
+    uint64_t kills = group_value(text, "oom_kill", 0);
 
     return kills > UINT32_MAX ? UINT32_MAX : (uint32_t)kills;
 }
