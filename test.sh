@@ -177,7 +177,7 @@ if has tsan; then
 fi
 if has fuzz; then
   stage fuzz
-  before=$failed seconds=60
+  before=$failed seconds=30
   [ "$mode" = long ] && seconds=1800
   one "build of the fuzz targets" build fuzz -DFUZZ_SECONDS=$seconds
   [ "$failed" = "$before" ] && tests fuzz build-fuzz -R '^fuzz\.' --timeout $((seconds + 120))
