@@ -26,6 +26,7 @@ class Hot:
         self._updates = 0
         self._stepping: list[int] = []  # optimizers whose step() has begun
         self._table: dict[str, Callable[..., Any]] = {}
+        self._mark: Callable[[int, int], Any] = lambda kind, id: None
         calls = self
 
         class annotate:
@@ -54,6 +55,7 @@ class Hot:
     def use(self, address: int, functions: dict[str, Callable[..., Any]]) -> None:
         """What the library's table has; `address` is the extension's way to it."""
         self._table = functions
+        self._mark = functions.get("mark", self._mark)
 
     def _record(self, name: str, *arguments: Any) -> None:
         call = self._table.get(name)
@@ -61,8 +63,6 @@ class Hot:
             call(*arguments)
 
     def _awake(self, mark: int) -> None:
-        if self._wake is None:
-            return
         wake, self._wake = self._wake, None
         try:
             wake(mark)
@@ -76,20 +76,23 @@ class Hot:
         self._decorate = callable
 
     def mark(self, kind: int, id: int = 0) -> None:
-        self._awake(kind)
-        self._record("mark", kind, id)
+        if self._wake is not None:
+            self._awake(kind)
+        self._mark(kind, id)
 
     def step(self, samples: int | None = None) -> None:
-        self._awake(c.STEP)
+        if self._wake is not None:
+            self._awake(c.STEP)
         try:
             if samples is not None and operator.index(samples) >= 0:
                 self._record("samples", operator.index(samples))
         except Exception:  # of the user's own type: training goes on
             pass
-        self._record("mark", c.STEP, 0)
+        self._mark(c.STEP, 0)
 
     def range_push(self, name: str) -> None:
-        self._awake(-1)
+        if self._wake is not None:
+            self._awake(-1)
         self._record("range_push", name)
 
     def range_pop(self) -> None:
@@ -99,7 +102,8 @@ class Hot:
         self._record("waited", ns)
 
     def metric(self, name: str, value: Any) -> None:
-        self._awake(-1)
+        if self._wake is not None:
+            self._awake(-1)
         try:
             self._record("metric", name, float(value))
         except Exception:  # a whole number too large, a type of the user's: training goes on
@@ -139,7 +143,10 @@ class Hot:
 
     def update(self, optimizer: Any, arguments: Any, words: Any) -> None:
         self._updates += 1
-        packed = self._slowly(optimizer, self._updates)
+        try:
+            packed = self._slowly(optimizer, self._updates)
+        except Exception:  # a guest: the update goes on
+            packed = 0
         number, most = packed & 0xFFFF, packed >> 16
         if self._stepping.count(number) >= most:  # it raised the last time
             self.updates_over()

@@ -93,17 +93,27 @@ def _hot_calls() -> Any:
         return Hot()
 
 
-class _Text:
-    """An argument of ctypes: UTF-8, "" for what is no text."""
+def _utf8(text: Any) -> bytes | None:
+    """UTF-8; "" for what is no text."""
+    if text is None:
+        return None
+    try:
+        return text.encode() if isinstance(text, str) else b""
+    except UnicodeError:
+        return b""
 
-    @staticmethod
-    def from_param(text: Any) -> bytes | None:
-        if text is None:
-            return None
-        try:
-            return text.encode() if isinstance(text, str) else b""
-        except UnicodeError:
-            return b""
+
+def _encoding(function: Any, texts: list[int]) -> Callable[..., Any]:
+    """The function, which takes texts at these places. They are encoded before the call: in
+    ctypes' own conversion an interrupt would become an ArgumentError, and be lost."""
+
+    def call(*arguments: Any) -> Any:
+        words = list(arguments)
+        for place in texts:
+            words[place] = _utf8(words[place])
+        return function(*words)
+
+    return call
 
 
 def _functions(path: str) -> tuple[int, dict[str, Callable[..., Any]]]:
@@ -136,10 +146,10 @@ def _functions(path: str) -> tuple[int, dict[str, Callable[..., Any]]]:
         result, arguments = members[0], members[1:]
         make = ctypes.CFUNCTYPE if name in _WAITS else ctypes.PYFUNCTYPE
         function: Any = make(kinds[result], *(kinds[one] for one in arguments))(pointers[index])
-        function.argtypes = [_Text if one == "s" else kinds[one] for one in arguments]
         if result == "s":
             function.errcheck = lambda text, *_: os.fsdecode(text or b"")
-        found[name] = function
+        texts = [place for place, one in enumerate(arguments) if one == "s"]
+        found[name] = _encoding(function, texts) if texts else function
     return address, found
 
 
@@ -164,6 +174,9 @@ class Calls:
         self.use(address, functions)
 
     def fact(self, key: str, value: Any) -> None:
+        """Nothing for a whole number of more than 64 bits."""
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return
         for kind, call in (
             (bool, self.fact_bool),
             (int, self.fact_number),

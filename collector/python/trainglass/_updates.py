@@ -95,7 +95,10 @@ def _marked(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _compiling(torch: Any) -> Any:
     """A function that tells whether torch.compile traces the caller just now."""
-    return getattr(torch.compiler, "is_compiling", None) or torch._utils.is_compiling
+    for place in (getattr(torch, "compiler", None), torch._utils):
+        if hasattr(place, "is_compiling"):
+            return place.is_compiling
+    return lambda: False
 
 
 def _hook_updates(torch: Any) -> Callable[[], None]:
