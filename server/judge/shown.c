@@ -85,11 +85,11 @@ void shown_add(const struct standing *standing, const struct bottlenecks_answer 
         struct finding copy = others->list[i];
         const struct standing_entry *entry = standing_find(standing, copy.id);
 
+        /* A present risk is shown as one, though a relaxed look has a price for it. */
         if (!is_seen(entry, usual->head.now_ns, LACKING_NS) ||
             (copy.ns_per_step > 0 && !(entry->ns_per_step > 0)) ||
             has(findings, copy.id))
-            continue; /* what stands as a risk is told as one, though a relaxed look has a
-                       * price for it */
+            continue;
         copy.from_elsewhere = true;
         copy.claim_count = 0;
         copy.since_step = entry->since_step;

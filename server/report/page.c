@@ -18,8 +18,10 @@ static char *lend(struct page *page, size_t size)
 {
     struct page_text *text = malloc(sizeof(*text) + size);
 
-    if (text == NULL)
+    if (text == NULL) {
+        page->lacks = true;
         return NULL;
+    }
     text->next = page->texts;
     page->texts = text;
     return text->bytes;

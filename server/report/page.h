@@ -14,6 +14,7 @@ struct page {
     FILE *out;
     bool html;               /* else Markdown */
     struct page_text *texts; /* lent until the next page_put() */
+    bool lacks;              /* a text for which there was no memory */
 };
 
 /* Prints, and takes back all texts that were lent. */

@@ -49,12 +49,14 @@ int report_render(const cJSON *report, enum report_format format, char **text,
     if (out == NULL)
         return -ENOMEM;
     if (format == REPORT_MARKDOWN)
-        report_write_markdown(report, out);
+        error = report_write_markdown(report, out);
     else if (format == REPORT_HTML)
-        report_write_html(report, out);
+        error = report_write_html(report, out);
     else
         error = write_json(report, out);
-    return fclose(out) != 0 && error == 0 ? -ENOMEM : error;
+    bool lost = ferror(out) != 0;
+
+    return (fclose(out) != 0 || lost) && error == 0 ? -ENOMEM : error;
 }
 
 int report_write_file(const cJSON *report, enum report_format format, const char *path)

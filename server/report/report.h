@@ -26,11 +26,11 @@ MUST_CHECK int report_render(const struct cJSON *report, enum report_format form
 MUST_CHECK int report_write_file(const struct cJSON *report, enum report_format format,
                                  const char *path);
 
-/* To an open stream, whose errors the caller looks at. HTML takes several reports as well:
+/* To an open stream, whose errors the caller looks at; -ENOMEM: some texts are missing. HTML takes several reports as well:
  * {"reports": [...], "ranks": [of /api/ranks ...]}; what goes beyond REPORT_HTML_BYTES is
  * left out, and said. */
 #define REPORT_HTML_BYTES 2500000L
-void report_write_markdown(const struct cJSON *report, FILE *out);
-void report_write_html(const struct cJSON *report, FILE *out);
+int report_write_markdown(const struct cJSON *report, FILE *out);
+int report_write_html(const struct cJSON *report, FILE *out);
 
 #endif

@@ -1,4 +1,5 @@
 /* The report as one HTML file: no script, nothing fetched, light and dark. */
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -326,7 +327,7 @@ static void write_several(struct page *page, const cJSON *reports, const cJSON *
                  left);
 }
 
-void report_write_html(const cJSON *report, FILE *out)
+int report_write_html(const cJSON *report, FILE *out)
 {
     struct page page = {.out = out, .html = true};
     const cJSON *several = MEMBER(report, "reports");
@@ -338,4 +339,5 @@ void report_write_html(const cJSON *report, FILE *out)
         put_report(&page, report);
     }
     page_put(&page, "</html>\n");
+    return page.lacks ? -ENOMEM : 0;
 }

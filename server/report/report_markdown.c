@@ -1,4 +1,5 @@
 /* The report as Markdown: a table per question, short enough for a pull request. */
+#include <errno.h>
 #include <string.h>
 
 #include "report/members.h"
@@ -211,7 +212,7 @@ static void put_memory(struct page *page, const cJSON *report)
              number(page, NUMBER(host, "limit_bytes") / GIB, " GiB"));
 }
 
-void report_write_markdown(const cJSON *report, FILE *out)
+int report_write_markdown(const cJSON *report, FILE *out)
 {
     struct page page = {.out = out};
 
@@ -225,4 +226,5 @@ void report_write_markdown(const cJSON *report, FILE *out)
     put_ops(&page, "CPU", MEMBER(report, "bottlenecks", "top_cpu_ops"));
     put_memory(&page, report);
     page_put(&page, "\ntrainglass %s\n", TEXT(report, "version"));
+    return page.lacks ? -ENOMEM : 0;
 }

@@ -1,5 +1,5 @@
 /* The rows behind windows.h: what is known of each window. Notes, traces and requests
- * write them, under the lock. */
+ * write them, under the lock. For the files of this folder, and the fuzz target of notes. */
 #ifndef SERVER_WINDOWS_INSIDE_H
 #define SERVER_WINDOWS_INSIDE_H
 
@@ -10,6 +10,7 @@
 #include "wire/clock.h"
 
 #define PATH_BYTES 1024u
+#define NOTE_BYTES 65536u /* 16 windows of at most 4 KiB */
 
 enum window_state { ASKED, RUNNING, DONE, FAILED };
 
@@ -44,5 +45,9 @@ static inline int64_t windows_unix_ms(void)
 struct row *window_add(struct windows *windows, const char *id,
                        const struct status_session *session,
                        const struct status_process *process);
+
+/* Takes what the session's processes left. `bytes`: NOTE_BYTES of scratch. */
+void windows_read_notes(struct windows *windows, const struct status_session *session,
+                        char *bytes);
 
 #endif

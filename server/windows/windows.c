@@ -17,8 +17,7 @@
 
 static const char *const states[] = {"asked", "running", "done", "failed"};
 
-#define NOTE_BYTES 65536u /* 16 windows of at most 4 KiB */
-#define LATE_MS    3000   /* an answer that is under way when the time is over */
+#define LATE_MS 3000 /* an answer that is under way when the time is over */
 
 struct windows *windows_new(struct store *store, struct trace_files *files)
 {
@@ -163,9 +162,8 @@ static cJSON *read_note(const char *segment, char *bytes)
                : NULL;
 }
 
-/* Takes what the session's processes left. `bytes`: NOTE_BYTES of scratch. */
-static void read_notes(struct windows *windows, const struct status_session *session,
-                       char *bytes)
+void windows_read_notes(struct windows *windows, const struct status_session *session,
+                        char *bytes)
 {
     for (uint32_t i = 0; i < session->process_count; i++) {
         const struct status_process *process = &session->processes[i];
@@ -334,7 +332,7 @@ void windows_look(struct windows *windows)
     if (bytes != NULL && status_query(windows->store, &everybody, &status) == 0) {
         for (uint32_t i = 0; i < status.session_count; i++)
             if (!status.sessions[i].from_file)
-                read_notes(windows, &status.sessions[i], bytes);
+                windows_read_notes(windows, &status.sessions[i], bytes);
         judge_all(windows, &status);
         answer_free(&status.head);
     }

@@ -34,7 +34,7 @@ static char *written(const char *title, const char *sentence, const char *advice
     cJSON_AddStringToObject(cJSON_AddObjectToObject(finding, "evidence"), "sentence",
                             sentence);
     cJSON_AddItemToArray(list_of_advice, cJSON_CreateString(advice));
-    report_write_markdown(report, out);
+    assert_int_equal(report_write_markdown(report, out), 0);
     assert_int_equal(fclose(out), 0);
     cJSON_Delete(report);
     return text;
@@ -161,7 +161,7 @@ static void evidence_of_a_finding_is_cut_and_no_markup(void **state)
     cJSON_AddNullToObject(evidence, "idle_ms");
     cJSON_AddNumberToObject(evidence, "worst_step", 41);
     cJSON_AddStringToObject(evidence, "trace", "/api/trace?step=41");
-    report_write_markdown(report, out);
+    assert_int_equal(report_write_markdown(report, out), 0);
     assert_int_equal(fclose(out), 0);
     assert_non_null(strstr(text, "12 ms per step, 1250 % of it"));
     assert_non_null(strstr(text,
@@ -173,14 +173,14 @@ static void evidence_of_a_finding_is_cut_and_no_markup(void **state)
 }
 
 /* free() is owed. */
-static char *report_by(const cJSON *report, void (*write)(const cJSON *, FILE *))
+static char *report_by(const cJSON *report, int (*write)(const cJSON *, FILE *))
 {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
     assert_non_null(out);
-    write(report, out);
+    assert_int_equal(write(report, out), 0);
     assert_int_equal(fclose(out), 0);
     return text;
 }
@@ -238,14 +238,14 @@ static void names_in_titles_and_advice_are_no_markup_either(void **state)
     free(text);
 }
 
-static char *written_as(void (*write)(const cJSON *, FILE *), const cJSON *report)
+static char *written_as(int (*write)(const cJSON *, FILE *), const cJSON *report)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
 
     assert_non_null(out);
-    write(report, out);
+    assert_int_equal(write(report, out), 0);
     assert_int_equal(fclose(out), 0);
     return text;
 }

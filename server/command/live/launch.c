@@ -33,13 +33,20 @@
 #define READY_FD      3
 #define LOG_BYTES_MAX (1 << 20) /* then the log starts anew, the old one kept once */
 
+static int stop_at_error(const char *path, int error)
+{
+    (void)path, (void)error;
+    return 1;
+}
+
 /* A container's own network has no hardware behind any interface; where we share the
  * host's, some have. A host without any is reached by nobody. */
 static bool network_is_virtual(void)
 {
     glob_t devices = {0};
     bool hardware = access("/sys/class/net", R_OK) != 0 ||
-                    glob("/sys/class/net/*/device", GLOB_NOSORT, NULL, &devices) == 0;
+                    glob("/sys/class/net/*/device", GLOB_NOSORT, stop_at_error,
+                         &devices) != GLOB_NOMATCH;
 
     globfree(&devices);
     return !hardware;
@@ -117,11 +124,11 @@ static bool server_arguments(char *words[SERVER_WORDS], const struct options *op
                              const char *directory, uint16_t port)
 {
     char path[PLACE_BYTES];
-    int count = 4;
-    bool made = (words[0] = strdup("trainglass")) != NULL &&
-                (words[1] = strdup("serve")) != NULL &&
-                asprintf(&words[2], "--port=%u", port) >= 0 &&
-                asprintf(&words[3], "--ready-fd=%d", READY_FD) >= 0;
+    int count = 0;
+    bool made = (words[count++] = strdup("trainglass")) != NULL &&
+                (words[count++] = strdup("serve")) != NULL &&
+                asprintf(&words[count++], "--port=%u", port) >= 0 &&
+                asprintf(&words[count++], "--ready-fd=%d", READY_FD) >= 0;
 
     for (int id = 0; made && id < options_count(); id++) {
         const char *value = server_value(options, id, directory, path);

@@ -20,9 +20,9 @@ struct segment_entry {
     uint64_t zero_realtime_ns;
     uint64_t bytes;
     bool alive; /* its process holds the lock */
-    bool
-        ended; /* its exit handlers ran, or the note of `run` says that it exited or was
-                   asked to end; neither alive nor ended has crashed */
+    /* Its exit handlers ran, or the note of `run` says that it exited or was asked to end;
+     * neither alive nor ended has crashed. */
+    bool ended;
 };
 
 /* Lists the segments of `directory`, the newest session first; *entries is freed by the

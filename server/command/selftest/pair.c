@@ -420,9 +420,7 @@ static int compare(struct trial *trial, struct paired_ratios *ratios)
         return PAIR_STEPS;
     if (WINDOW_STEPS * pair->step_ns > (double)pair->window_ns) /* for the next */
         pair->window_ns = (uint64_t)(WINDOW_STEPS * pair->step_ns);
-    /* All steps since either side was warm, where there are too few for windows. */
-    paired_add(ratios, ratio_of(trial, (uint64_t[]){sides[0].warm_ns, sides[1].warm_ns},
-                                UINT64_MAX));
+    add_runs(trial, ratios); /* where there are too few for windows */
     if (paired_end_group(ratios) > 0)
         return PAIR_STEPS;
     if (!sides[0].by_itself || !sides[1].by_itself)
