@@ -29,7 +29,7 @@ struct gone_level {
     int64_t first_step;
     bool full; /* as long as it was asked for */
     double ns[CLAIM_PARTS + 1], error_ns[CLAIM_PARTS + 1]; /* last: of the whole step */
-    /* Of PART_OTHER what is left beside other causes (query/rhythm.h); NaN unknown. */
+    /* Of PART_OTHER what is left beside other causes (query/bottlenecks_query.h); NaN unknown. */
     double left_ns, left_error_ns;
 };
 

@@ -27,13 +27,9 @@ double link_bytes_per_s(const struct hardware_row *row)
 double link_of_device(const struct rule_context *context,
                       const struct gpu_device *device)
 {
-    const struct hardware_answer *hardware = &context->summary->hardware;
+    const struct hardware_row *row = rule_hardware(context, device);
 
-    for (uint32_t i = 0; i < hardware->row_count; i++)
-        if (hardware->rows[i].device != NULL &&
-            strcmp(hardware->rows[i].device, device->device) == 0)
-            return link_bytes_per_s(&hardware->rows[i]);
-    return (double)NAN;
+    return row != NULL ? link_bytes_per_s(row) : (double)NAN;
 }
 
 enum generation {

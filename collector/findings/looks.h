@@ -1,4 +1,4 @@
-/* What looks at the training thread between its ops say (query/between_ops.h), put
+/* What looks at the training thread between its ops say (query/bottlenecks_query.h), put
  * together for the rules. All times are ns per step. */
 #ifndef FINDINGS_LOOKS_H
 #define FINDINGS_LOOKS_H

@@ -82,7 +82,8 @@ struct rule_context {
     bool by_price;       /* not by the lower end of an interval */
     bool stands_as_risk; /* what the rule finds stands, and as no price */
     struct findings *findings;
-    struct finding *spare; /* takes what there is no room for */
+    struct finding
+        *spare; /* takes what there is no room for: for whoever calls rule_add() */
 };
 
 /* For what others tell, which does not hang on whether this look is a relaxed one. */

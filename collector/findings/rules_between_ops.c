@@ -1,5 +1,5 @@
 /* Rules over a training thread that is in no op: asleep of its own will, at work on other code
- * (query/between_ops.h), or kept from Python's lock by another thread. */
+ * (query/bottlenecks_query.h), or kept from Python's lock by another thread. */
 #include <math.h>
 #include <string.h>
 
@@ -360,5 +360,5 @@ const struct rule rules_between_ops[] = {
                            "of a `DataLoader`), or before the training"),
                     ADVICE("`sys.setswitchinterval(0.0005)`: a thread that computes "
                            "gives the lock back after 0.5 ms instead of 5 ms")}),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -398,5 +398,5 @@ const struct rule rules_between_steps[] = {
                "small for their own findings",
                "some three times what most single causes may stay below"),
          .wrong_if = "Some of its work was not recorded: then it was not idle."),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -266,5 +266,5 @@ const struct rule rules_calls[] = {
          "devices by cause",
          "min(time in the calls, idle for allocations), else half of the calls",
          SHARE_OF_STEP(0.03, SMALLEST)),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -100,5 +100,5 @@ const struct rule rules_communication[] = {
          "of jobs on the CPU: ops and ranges of collectives",
          "max(time in c10d calls, time of exchanges beside no op) / 2",
          SHARE_OF_STEP(0.1, "less of it is the exchange itself")),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -404,5 +404,5 @@ const struct rule rules_copies[] = {
          "waiting for copies * pageable share * (1 - pinned / pageable time, by pinned "
          "copies, else by the link, else half)",
          SHARE_OF_STEP(0.03, SMALLEST)),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -472,5 +472,5 @@ const struct rule rules_data[] = {
          "data - taking batches over - cores that others took - max(0, loading / "
          "workers - compute), at most idle for data",
          SHARE_OF_STEP(0.03, SMALLEST)),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -341,5 +341,5 @@ const struct rule rules_device[] = {
          "copies alone / 2 * " WAITED_ELSE_ALL, SHARE_OF_STEP(0.05, HALF_SAVED),
          .title = "Copies run while nothing computes",
          .wrong_if = "The copies are results that the next step needs."),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

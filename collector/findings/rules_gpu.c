@@ -428,5 +428,5 @@ const struct rule rules_gpu[] = {
     IDLE_RULE("collective-wait", find_collective_wait, OWNER_DEVICE + 4, ALL_OF_IT),
     IDLE_RULE("python-between-ops", find_python_between_ops, OWNER_DEVICE + 5,
               ALL_OF_IT),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

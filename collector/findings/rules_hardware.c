@@ -332,5 +332,5 @@ const struct rule rules_hardware[] = {
       .trend = true,
       .records = true},
      .on_hardware = find_link},
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -165,8 +165,6 @@ static void find_churn(struct rule_context *context)
                    "Keep large buffers: allocate once before the loop and write with "
                    "`out=` or `copy_()`",
                    "Keep large buffers: allocate once before the loop");
-    /* Older versions of glibc refuse a high M_MMAP_THRESHOLD_, which is worse than none:
-     * once another is set, it stays at 128 KiB. */
 }
 
 const struct rule rules_host[] = {
@@ -176,6 +174,8 @@ const struct rule rules_host[] = {
          "host",
          SHARE_OF_STEP(0.03, SMALLEST),
          .wrong_if = "The machine is shared on purpose, and the others matter more."),
+    /* Older versions of glibc refuse a high M_MMAP_THRESHOLD_, which is worse than none:
+     * once another is set, it stays at 128 KiB. */
     RULE("memory-churn", find_churn, OWNER_OPS + 10, RULE_EARLY_TREND,
          "page faults and kernel time of the training thread "
          "(/proc/PID/task/TID/stat), page faults and growth of its process",
@@ -187,5 +187,5 @@ const struct rule rules_host[] = {
          .advice = {ADVICE("`MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1073741824` in "
                            "the environment, or `LD_PRELOAD=libjemalloc.so.2`: freed "
                            "memory stays with the process")}),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -388,5 +388,5 @@ const struct rule rules_kernels[] = {
                        "with a third of the step in one place the others matter less"),
          .title = "One kernel, which is no matrix product, takes much of the step",
          .wrong_if = "It already reads and writes each number once."),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -372,8 +372,7 @@ static void find_growth(struct rule_context *context)
             add_growth(context, device->device, &device->growth,
                        on_host ? &memory->host.growth : &device->growth);
 
-        if (finding != NULL)
-            name_holder(context, finding, device);
+        name_holder(context, finding, device);
     }
     /* What the allocator says is the better explanation of the same growth; but not of a
      * host that is full sooner. */
@@ -398,5 +397,5 @@ const struct rule rules_memory[] = {
          "reserved and peak of each device, its memory", "0: a risk",
          SHARE(0.20, "share of what is reserved",
                "torch rounds blocks up by a tenth or so; a fifth is more")),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -259,5 +259,5 @@ const struct rule rules_needless[] = {
                "cudaStreamNonBlocking)`: other streams wait for the legacy default one",
                "`cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)`: other "
                "streams wait for the legacy default one"}}),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -375,5 +375,5 @@ const struct rule rules_ops[] = {
                      "the training.",
          .advice = {ADVICE("Another form of it, fewer and larger calls, or a result "
                            "that is kept from step to step")}),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -269,5 +269,5 @@ const struct rule rules_ranks[] = {
          SHARE_OF_STEP(0.03, SMALLEST),
          .wrong_if = "The ranks do different work on purpose, such as stages of a "
                      "pipeline, or one that hands out the batches."),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

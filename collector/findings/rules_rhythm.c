@@ -1,4 +1,4 @@
-/* Rules over the extra time of some steps (query/rhythm.h): each instant has one cause. */
+/* Rules over the extra time of some steps (query/bottlenecks_query.h): each instant has one cause. */
 #include <math.h>
 
 #include "findings/loading.h"
@@ -445,5 +445,5 @@ const struct rule rules_rhythm[] = {
                     {"`loss.detach()` where a graph is kept from step to step; a GPU "
                      "that became hot shows in its clocks",
                      NULL}}),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

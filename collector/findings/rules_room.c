@@ -213,5 +213,5 @@ const struct rule rules_room[] = {
          .stays = 0.95,
          .title = "Shared memory is nearly full: a worker may die of a bus error",
          .wrong_if = "Something else fills it, and will not grow."),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -157,5 +157,5 @@ const struct rule rules_run[] = {
                            "`.contiguous()`, `.clone()` or `.double()` on the way"),
                     ADVICE("Write parts into one tensor that is made once (`out=`, "
                            "slices) instead of `torch.cat` in a loop")}),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

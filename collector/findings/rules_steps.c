@@ -382,5 +382,5 @@ const struct rule rules_steps[] = {
          .advice = {{"Larger batches and `torch.inference_mode()` for validation: it "
                      "keeps no gradients",
                      "Larger batches for validation: it keeps no gradients"}}),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

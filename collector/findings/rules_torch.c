@@ -345,5 +345,5 @@ const struct rule rules_torch[] = {
              "Something reads gradients that were not computed, and counts on zeros.",
          .advice = {ADVICE("`optimizer.zero_grad(set_to_none=True)`, torch's default: "
                            "backward then writes gradients instead of adding them")}),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -136,5 +136,5 @@ const struct rule rules_watch[] = {
          "its time a step, at most what a device waits for the host; in workers / "
          "workers, at most the wait that faster loading ends",
          SHARE_OF_STEP(0.02, "who watches a function wants to know of a fiftieth")),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

@@ -120,5 +120,5 @@ const struct rule rules_workers[] = {
                      "or cores are short: then it is a wait for these.",
          .advice = {ADVICE("Larger batches are taken over less often; a set that is in "
                            "memory needs no workers")}),
-    {.find = NULL},
+    {.told = {.id = NULL}},
 };

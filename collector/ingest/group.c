@@ -11,7 +11,7 @@
 
 const char *group_slurp(char *text, size_t size, const char *path, ...)
 {
-    char place[320];
+    char place[GROUP_PATH + 64];
     size_t length = 0;
     va_list arguments;
 
@@ -51,13 +51,13 @@ uint64_t group_value(const char *text, const char *key, uint64_t missing)
 }
 
 /* The group's directory. In a container the path is the host's: its root is mounted. */
-static void place(char directory[256], const char *tree, const char *path)
+static void place(char directory[GROUP_PATH], const char *tree, const char *path)
 {
     int length = (int)strcspn(path, "\n");
 
-    if (snprintf(directory, 256, "%s%.*s", tree, length, path) >= 256 ||
+    if (snprintf(directory, GROUP_PATH, "%s%.*s", tree, length, path) >= GROUP_PATH ||
         access(directory, R_OK) != 0)
-        snprintf(directory, 256, "%s", tree);
+        snprintf(directory, GROUP_PATH, "%s", tree);
     if (access(directory, R_OK) != 0)
         directory[0] = '\0';
 }

@@ -11,10 +11,11 @@
 #include "wire/attributes.h"
 
 #define GROUP_ROOT "/sys/fs/cgroup"
+#define GROUP_PATH 1024 /* nested containers have some 300 bytes */
 
 struct group {
     bool version1;
-    char memory[256], cpu[256]; /* directories; "" unknown */
+    char memory[GROUP_PATH], cpu[GROUP_PATH]; /* directories; "" unknown */
 };
 
 struct group_memory {
@@ -34,7 +35,7 @@ void group_read_memory(const struct group *group, struct group_memory *memory);
 void group_read_cpu(const struct group *group, struct group_cpu *cpu);
 
 /* A whole small file, NUL-terminated; "" when it cannot be read. The path is a format, of at
- * most 319 bytes. */
+ * most GROUP_PATH + 63 bytes. */
 PRINTF(3, 4) const char *group_slurp(char *text, size_t size, const char *path, ...);
 
 /* Behind the end of the line. */

@@ -1,5 +1,3 @@
-
-
 #include "query/parts.h"
 
 /* Of fewer the interval says nothing: 4 s of steps that are all recorded. */

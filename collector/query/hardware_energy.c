@@ -1,4 +1,3 @@
-
 #include "query/hardware_inside.h"
 
 /* What is further apart says nothing of the power between. */

@@ -1,4 +1,3 @@
-
 #include "query/memory_inside.h"
 #include "query/numbers.h"
 

@@ -1,4 +1,5 @@
-/* What stays allocated between steps, and where it leads: memory_query's own.
+/* One device's memory, what stays allocated between steps, and where it leads:
+ * memory_query's own.
  *
  * The trend of a whole window says so where memory grows all the time. What began lately
  * is seen in the newest seconds of a job that runs: where they hold only steps of

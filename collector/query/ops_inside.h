@@ -1,5 +1,5 @@
-/* What the files behind a question about ops share: ops_query.c sums the digests and gives
- * the answer, ops_drawn.c weighs what was drawn, ops_rows.c makes a row of its sums,
+/* What the files behind a question about ops share: ops_query.c gives the answer, ops_sums.c
+ * sums the digests, ops_drawn.c weighs what was drawn, ops_rows.c makes a row of its sums,
  * ops_quantiles.c adds the percentiles. */
 #ifndef QUERY_OPS_INSIDE_H
 #define QUERY_OPS_INSIDE_H

@@ -1,4 +1,5 @@
-/* Which steps of a trace can be replayed, and their events to the replay. */
+/* Which steps of a trace can be replayed, their events to the replay, and what the replayed
+ * launched. */
 #ifndef QUERY_REPLAY_INSIDE_H
 #define QUERY_REPLAY_INSIDE_H
 

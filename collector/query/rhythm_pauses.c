@@ -58,12 +58,13 @@ static void collect(const struct pick *pick, struct search *search)
 {
     const struct steps *steps = &pick->process->steps;
     uint32_t count, first = pick_steps(pick, &count);
-    const struct step *newest = count > 0 ? steps_at(steps, first + count - 1) : NULL;
 
     if (pick_goes_on(pick)) {
         count += first;
         first = 0;
     }
+    const struct step *newest = count > 0 ? steps_at(steps, first + count - 1) : NULL;
+
     for (uint32_t i = first + count; i-- > first && search->count < PAUSES_MAX;) {
         const struct step *step = steps_at(steps, i);
 

@@ -38,8 +38,9 @@ def real_trace(part):
 
 def event(name, start, length, category="cpu_op", pid=1, tid=1, **args):
     """What took `length` us from `start` on."""
-    return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": start,
-            "dur": length, "args": args}
+    told = {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": start,
+            "dur": length}
+    return {**told, "args": args} if args else told
 
 
 def kernel(name, start, length, **args):

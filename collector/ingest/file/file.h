@@ -146,7 +146,6 @@ MUST_CHECK int file_load(struct store *store, const struct file_request *request
 /* Drops the session of a file that was read, if it is still there. */
 void file_forget(struct store *store, const char *session);
 
-/* Ranks by the names of files, for traces that do not say theirs. */
 /* "trace_rank0.json", "rank-3.json.gz", "rank0_trace.json", "worker1.1623.pt.trace.json", and
  * "rank_1/trace.json": the number behind the word. -1 where there is none. */
 int32_t file_rank_of_name(const char *path);

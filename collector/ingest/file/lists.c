@@ -38,13 +38,14 @@ void file_list_sort(struct file_list *list, size_t size,
 uint32_t file_list_from(const struct file_list *list, size_t size, size_t offset,
                         int64_t from_ns)
 {
-    const char *times = (const char *)list->items + offset;
     uint32_t low = 0, high = list->count;
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
 
-        if (*(const int64_t *)(const void *)(times + middle * size) >= from_ns)
+        const char *item = (const char *)list->items + middle * size;
+
+        if (*(const int64_t *)(const void *)(item + offset) >= from_ns)
             high = middle;
         else
             low = middle + 1;

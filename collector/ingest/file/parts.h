@@ -19,7 +19,7 @@
 /* A file's stamps may be cut to whole us: a child may seem to outlast its parent. */
 #define FILE_ROUNDING_NS 1000
 
-/* What a name says. */
+/* What a name says; STEP to ANNOTATION are ranges, of which STEP to ZERO_GRAD are of the loop. */
 enum file_name {
     FILE_NAME_NEW, /* not looked at */
     FILE_NAME_PLAIN,

@@ -12,7 +12,7 @@ import { BUILD } from "./chromium.mjs";
 import { MODULES, PROGRAMS, at, serve, shoot, skip as no_programs } from "./harness.mjs";
 
 const RELEASE = join(MODULES, "node_modules", "speedscope", "dist", "release");
-const skip = no_programs || !existsSync(RELEASE) ? "speedscope is not installed" : false;
+const skip = no_programs || (!existsSync(RELEASE) && "speedscope is not installed");
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm" };
 
 let folder, pages, trace;

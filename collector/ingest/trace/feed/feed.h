@@ -94,7 +94,7 @@ struct fill {
     bool has_size;
     int error;
 
-    uint8_t *in; /* FILL_IN_BYTES: the first bytes, and what is to be inflated */
+    uint8_t *in; /* IN_BYTES of fill.c: the first bytes, and what is to be inflated */
     size_t in_at, in_left;
     struct inflater *inflater; /* of gzip */
     bool between_members;
