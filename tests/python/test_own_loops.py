@@ -60,7 +60,7 @@ class OwnLoops(harness.TorchTest):
         self.assertEqual(trainer.facts["dataloader.batch_size"], 8)
         self.assertEqual(trainer.facts["dataloader.batches"], 5)
         for row in trainer.steps()[5:]:
-            self.assertLess(row.end - row.start, 10e6)
+            self.assertLess(row.end - row.start, 150e6)  # a validation takes 200 ms
 
     def test_a_loader_that_each_epoch_builds_anew_has_these_epochs(self):
         trainer = self.loop("anew", 20)

@@ -95,7 +95,8 @@ def _marked(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _compiling(torch: Any) -> Any:
     """A function that tells whether torch.compile traces the caller just now."""
-    for place in (getattr(torch, "compiler", None), torch._utils):
+    places: tuple[Any, ...] = (getattr(torch, "compiler", None), torch._utils)
+    for place in places:
         if hasattr(place, "is_compiling"):
             return place.is_compiling
     return lambda: False
