@@ -455,7 +455,7 @@ class TraceTest(LiveTest):
         self.assertAlmostEqual(estimate["bytes"] / len(plain), 1, delta=0.2)
 
     def test_a_limit_keeps_the_newest(self):
-        self.ended("--steps", 800, "--step-ms", 0)
+        self.ended("--steps", 2400, "--step-ms", 0)
         _, whole = self.fetch("window=run")
         self.assertGreater(len(whole), 1200000)
         _, small = self.fetch("window=run&max_bytes=1000000")
@@ -463,7 +463,7 @@ class TraceTest(LiveTest):
         trace = json.loads(small)
         numbers = [int(e["name"].partition("#")[2]) for e in trace["traceEvents"]
                    if e["name"].startswith("ProfilerStep#")]
-        self.assertEqual(max(numbers), 799)
+        self.assertEqual(max(numbers), 2399)
 
 
 class DeafReadersTest(LiveTest):
