@@ -334,6 +334,12 @@ int options_set(struct options *options, enum option_id id, const char *text,
     return 0;
 }
 
+static void copy_lower(char *to, const char *from, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        to[i] = (char)tolower((unsigned char)from[i]);
+}
+
 int options_read_environment(struct options *options, char *const *environment)
 {
     static const char prefix[] = "TRAINGLASS_";
@@ -349,8 +355,7 @@ int options_read_environment(struct options *options, char *const *environment)
         /* Set but empty: as scripts unset what others export. */
         if (length >= sizeof(name) || key[length] == '\0' || key[length + 1] == '\0')
             continue;
-        for (size_t i = 0; i < length; i++)
-            name[i] = (char)tolower((unsigned char)key[i]);
+        copy_lower(name, key, length);
         int id = options_find(name, length);
 
         if (id < 0)

@@ -379,12 +379,14 @@ static bool step_end(struct parser *parser)
         (text[parser->pos] == '{' && event != PARSER_DONE)) {
         /* Behind a document with events another one is another trace, as where files were
          * joined to one: nothing of it is read. Behind one without events it is the trace. */
+        unsigned long long at = parser->offset + parser->pos;
+
         if (parser->has_events && parser->report->error[0] == '\0')
             snprintf(
                 parser->report->error, sizeof(parser->report->error),
                 "a second document begins at byte %llu: it is not read, as one file is "
                 "one trace; give each a file of its own",
-                (unsigned long long)(parser->offset + parser->pos));
+                at);
         parser->is_over = parser->has_events;
         parser->state = parser->has_events ? parser->state : PARSER_START;
         return true;
