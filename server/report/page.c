@@ -19,7 +19,7 @@ static char *lend(struct page *page, size_t size)
     struct page_text *text = malloc(sizeof(*text) + size);
 
     if (text == NULL) {
-        page->lacks = true;
+        page->incomplete = true;
         return NULL;
     }
     text->next = page->texts;

@@ -14,7 +14,7 @@ struct page {
     FILE *out;
     bool html;               /* else Markdown */
     struct page_text *texts; /* lent until the next page_put() */
-    bool lacks;              /* a text for which there was no memory */
+    bool incomplete;         /* memory for a text was missing */
 };
 
 /* Prints, and takes back all texts that were lent. */

@@ -339,5 +339,5 @@ int report_write_html(const cJSON *report, FILE *out)
         put_report(&page, report);
     }
     page_put(&page, "</html>\n");
-    return page.lacks ? -ENOMEM : 0;
+    return page.incomplete ? -ENOMEM : 0;
 }

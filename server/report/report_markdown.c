@@ -226,5 +226,5 @@ int report_write_markdown(const cJSON *report, FILE *out)
     put_ops(&page, "CPU", MEMBER(report, "bottlenecks", "top_cpu_ops"));
     put_memory(&page, report);
     page_put(&page, "\ntrainglass %s\n", TEXT(report, "version"));
-    return page.lacks ? -ENOMEM : 0;
+    return page.incomplete ? -ENOMEM : 0;
 }
