@@ -33,8 +33,9 @@ def contradict(events, chance):
         chance.choice((
             lambda e: e.update(dur=e["dur"] * chance.choice((-1, 0, 10, 1000))),
             lambda e: e.update(ts=e["ts"] + chance.uniform(-span, span)),
-            lambda e: e["args"].update(correlation=chance.randrange(100)),
-            lambda e: e["args"].update(stream=chance.randrange(3), device=chance.randrange(3)),
+            lambda e: e.setdefault("args", {}).update(correlation=chance.randrange(100)),
+            lambda e: e.setdefault("args", {}).update(stream=chance.randrange(3),
+                                                      device=chance.randrange(3)),
             lambda e: events.append(copy.deepcopy(e)),
             lambda e: e.update(name=chance.choice(events)["name"]),
             lambda e: e.update(cat=chance.choice(events)["cat"])))(one)
