@@ -86,6 +86,7 @@ stage() { # NAME: a heading with the time
 }
 
 jobs=$((2 * $(nproc))) # half cores, as tests/CMakeLists.txt counts them
+simulated='^unit\.(experiment|governor|fixed|flicker|marks)$' # thousands of jobs, one after the other, in arithmetic
 hosted='^e2e\.(stacks|trace_rules|windows)$' # a Python that knows no sanitizer cannot host a library that has one
 export TRAINGLASS_TEST_MODE=$mode
 # shellcheck disable=SC2086 # lists
@@ -149,10 +150,10 @@ if has asan; then
   one "build with asan and ubsan" build asan
   if [ "$failed" = "$before" ]; then
     export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-    tests asan build-asan -R '^unit\.' -LE 'long|slow'
+    tests asan build-asan -R '^unit\.' -E "$simulated" -LE 'long|slow'
     # Jobs of several processes, ten times slower: again what fails twice has failed. What
-    # findings say of a job is arithmetic, which the unit tests have.
-    tests "asan, whole jobs" build-asan -R '^e2e\.' -E "$hosted|^e2e\.findings$" -LE 'torch|long|slow' --repeat until-pass:2
+    # findings, gates and costs are is arithmetic, which the unit tests have; meters run under tsan.
+    tests "asan, whole jobs" build-asan -R '^e2e\.' -E "$hosted|^e2e\.(findings|gate|selftest|gpu_meters)$" -LE 'torch|long|slow' --repeat until-pass:2
     unset ASAN_OPTIONS UBSAN_OPTIONS
   fi
 fi
@@ -168,7 +169,7 @@ if has tsan; then
     tests "tsan, the format 20 times" build-tsan -R '^unit\.(ring|names|segment|probe)$' --repeat until-fail:20
     # Threads of ours are in the server and the probe; kills and whole jobs ran above. What has
     # one thread alone and computes for long has nothing to find here.
-    tests tsan build-tsan -R '^unit\.' -E "^unit\.(ring|names|segment|probe|survival|experiment|governor|fixed|flicker|marks|trace_damage\.alone)$"
+    tests tsan build-tsan -R '^unit\.' -E "$simulated|^unit\.(ring|names|segment|probe|survival|any_summary|trace_damage\.alone)$"
     # A job too slow for its test may try again; a race that was seen once stands in its report.
     tests "tsan, whole jobs" build-tsan -R '^e2e\.(gpu|gpu_calls|gpu_faults|gpu_graphs|gpu_meters|gpu_owners|gpu_traces|http|run_server|program)$' --repeat until-pass:2
     one "no report of tsan" bash -c 'for report in build-tsan/report.*; do [ ! -e "$report" ] || { cat build-tsan/report.*; exit 1; }; done'
@@ -177,7 +178,7 @@ if has tsan; then
 fi
 if has fuzz; then
   stage fuzz
-  before=$failed seconds=30
+  before=$failed seconds=15
   [ "$mode" = long ] && seconds=1800
   one "build of the fuzz targets" build fuzz -DFUZZ_SECONDS=$seconds
   [ "$failed" = "$before" ] && tests fuzz build-fuzz -R '^fuzz\.' --timeout $((seconds + 120))
