@@ -63,8 +63,11 @@ static bool read_idle(const cJSON *other, const struct fail_on *expression,
         now += NUMBER(cause, "ms");
         before += NUMBER(cause, "base_ms");
     }
-    exact(measure,
-          expression->unit == FAIL_ON_PERCENT ? 100 * (now - before) / before : now);
+    double more = now - before;
+
+    if (more != 0) /* 0 of 0 is no more than it was */
+        more = 100 * more / before;
+    exact(measure, expression->unit == FAIL_ON_PERCENT ? more : now);
     return device != NULL && isfinite(measure->value);
 }
 

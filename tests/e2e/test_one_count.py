@@ -35,6 +35,11 @@ class OneCount(TrainglassTest):
         self.assertIn("1 step", text)
         self.assertIn("gemm", text)
 
+    def test_a_range_whose_only_child_is_itself_counts_once_as_in_key_averages(self):
+        rows, _ = self.rows([event("outer", 10 * deep, 100 - 20 * deep, "user_annotation")
+                             for deep in range(3)] + [event("aten::mm", 30, 20)])
+        self.assertEqual((rows["outer"]["count"], rows["outer"]["total_ms"]), (1, 0.1))
+
     def test_cut_takes_the_step_numbers_that_analyze_prints(self):
         path = self.write(updates(), "updates.json")
         rows = self.answer("analyze", path)["step_rows"]

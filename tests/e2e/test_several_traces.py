@@ -112,6 +112,13 @@ class SeveralTraces(TrainglassTest):
         self.assertIn("zip archive that cannot be read: it is damaged",
                       self.refused(self.file("cut.zip", damaged[:len(damaged) // 2])))
 
+    def test_an_archive_in_an_archive_is_named_and_left_out(self):
+        answer = self.analyze(self.file("outer.zip", zip_of(
+            {"inner.tar.gz": tar_of(BOTH, "w:gz"), "rank2.json": RANKS[0]})))
+        self.assertEqual((answer["rank"], answer["steps"]), (2, 5))
+        self.assertIn("holds an archive, inner.tar.gz: what is in it is left out",
+                      answer["error"])
+
     def test_the_good_members_of_an_archive_are_shown_beside_a_bad_one(self):
         answer = self.analyze(self.file("mixed.tar", tar_of(
             {"rank0.json": RANKS[0], "rank1.json": b"no trace", "rank2.json": RANKS[1]})), code=3)

@@ -89,7 +89,8 @@ static void a_change_inside_the_spread_is_none_and_keeps_its_interval(void **sta
     cJSON_Delete(made);
 }
 
-static void an_interval_that_stops_at_zero_is_as_wide_as_its_upper_end_says(void **state)
+static void
+an_interval_that_stops_at_zero_is_as_wide_as_its_upper_end_says(void **state)
 {
     (void)state;
     /* 4.5 apart: within 5 and 1 together, beyond 3.5 and 1. */
@@ -201,7 +202,8 @@ static void a_gate_on_idle_time_asks_the_device_that_works(void **state)
 {
     (void)state;
     assert_float_equal(change("idle>1ms"), 12, 1e-9);
-    assert_float_equal(change("idle.data>1%"), 10, 1e-9); /* the other: 17 % */
+    assert_float_equal(change("idle.data>1%"), 10, 1e-9);  /* the other: 17 % */
+    assert_float_equal(change("idle.launch>1%"), 0, 1e-9); /* none on both sides */
 }
 
 static void what_is_kept_of_a_document_compares_as_the_whole_of_it(void **state)
@@ -278,9 +280,8 @@ static void findings_are_gone_or_new_or_have_another_price_dearest_first(void **
 static void what_is_not_told_may_take_as_much_as_its_rule_begins_at(void **state)
 {
     (void)state;
-    cJSON *made =
-        compare(with_findings("[" BETWEEN("gc-pauses", 3.1, 3.2, 3.3) "]"),
-                with_findings("[" BETWEEN("epoch-start", 8.5, 9, 9.5) "]"));
+    cJSON *made = compare(with_findings("[" BETWEEN("gc-pauses", 3.1, 3.2, 3.3) "]"),
+                          with_findings("[" BETWEEN("epoch-start", 8.5, 9, 9.5) "]"));
     const cJSON *gone = finding_of(made, "gc-pauses");
     const cJSON *new = finding_of(made, "epoch-start");
 

@@ -263,8 +263,19 @@ static void copies_of_rocm_do_not_tell_whether_the_host_side_is_pinned(void **st
     assert_side("Memcpy DtoH (Device -> Pinned)", false, false);
     assert_side("Memcpy HtoD (Host -> Device)", false, true);
     assert_side("Memcpy DtoH (Device -> Host)", false, true);
-    assert_side("CopyHostToDevice", false, false); /* nobody tells of a direction */
+    assert_side("CopyHostToDevice", false, true);
     assert_side("Memcpy DtoD (Device -> Device)", false, false);
+}
+
+static void a_copy_of_less_than_no_bytes_is_of_unknown_size(void **state)
+{
+    (void)state;
+    load("", X("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 0,
+               ",\"args\":{\"device\":0,\"stream\":7,\"bytes\":-5}"));
+    assert_int_equal(answer.gpu.devices[0].run.copy_count, 1);
+    assert_true(answer.gpu.devices[0].run.copies[0].unsized);
+    assert_true(isnan(answer.gpu.devices[0].run.copies[0].bytes_per_s));
+    forget();
 }
 
 /* A call and the copy that it launched: the row of the call is of that kind. */
@@ -413,6 +424,7 @@ int main(void)
         TEST(gloo_between_the_devices_of_a_file_is_found),
         TEST(iterators_of_torch_and_torchdata_tell_who_loads),
         TEST(copies_of_rocm_do_not_tell_whether_the_host_side_is_pinned),
+        TEST(a_copy_of_less_than_no_bytes_is_of_unknown_size),
         TEST(hips_copy_to_the_host_waits_for_the_device_in_its_call),
         TEST(a_copy_to_the_device_that_lasts_long_waits_for_earlier_work),
         TEST(a_file_in_which_nothing_is_trained_is_of_inference),

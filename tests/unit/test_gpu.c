@@ -555,6 +555,22 @@ static void a_gap_is_unknown_from_a_launch_on_whose_work_is_missing(void **state
                      gpu_idle_ns(sums(bench)) - (507 + 495) * US);
 }
 
+static void a_gap_before_work_whose_launch_is_missing_is_unknown(void **state)
+{
+    struct bench *bench = *state;
+
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(5, 10), 7);
+    host(bench, EVENT_CPU_OP, "aten::add", SPAN(100, 995), 0);
+    host(bench, EVENT_LAUNCH, "cudaLaunchKernel", SPAN(1990, 1995), 9);
+    work(bench, "a", SPAN(0, 100), 1, 0);
+    work(bench, "b", SPAN(1000, 1100), 1, 8);
+    work(bench, "c", SPAN(2000, 2100), 1, 9);
+    gpu_finish(&bench->gpu, 2100 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_UNKNOWN], 900 * US);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_LAUNCH], 0);
+    assert_int_equal(sums(bench)->idle_ns[GPU_IDLE_PYTHON], 900 * US);
+}
+
 static void a_gap_in_the_call_that_launches_its_work_is_launch(void **state)
 {
     /* It began before the gap, and held the host up: for a lock, to load the kernel. */
@@ -864,6 +880,7 @@ int main(void)
         TEST(work_that_waits_on_another_stream_takes_the_gap_from_the_host),
         TEST(what_is_left_of_a_gap_before_communication_is_collective),
         TEST(a_gap_is_unknown_from_a_launch_on_whose_work_is_missing),
+        TEST(a_gap_before_work_whose_launch_is_missing_is_unknown),
         TEST(a_gap_in_the_call_that_launches_its_work_is_launch),
         TEST(without_the_host_a_gap_is_unknown),
         TEST(steps_get_what_lies_in_them),

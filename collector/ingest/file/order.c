@@ -37,6 +37,11 @@ static bool is_op(const struct event *event)
     return EVENT_KIND(event->meta) == EVENT_CPU_OP;
 }
 
+static bool is_row(const struct event *event)
+{
+    return is_op(event) || EVENT_KIND(event->meta) == EVENT_USER_RANGE;
+}
+
 /* An op that somebody called; autograd's wrappers are looked through. */
 static bool is_plain(const struct event *event)
 {
@@ -149,11 +154,11 @@ static void close_last(struct walk *walk)
         EVENT_KIND(ended->event.meta) != FILE_EVENT_FRAME)
         (void)file_list_add(walk->file, &walk->file->longs, &ended->event,
                             sizeof(ended->event), FILE_REMARK_MARKS);
-    /* An op in which nothing else ran than one of its own name (aten::mean calls aten::mean
-     * with more arguments) is one call, as torch's key_averages() has it. */
+    /* An op or range in which nothing else ran than one of its own name (aten::mean calls
+     * aten::mean with more arguments) is one call, as torch's key_averages() has it. */
     walk->holds = parent != NULL && parent == &walk->open[walk->depth - 1] &&
-                  parent->children == 1 && is_op(&ended->event) &&
-                  is_op(&parent->event) &&
+                  parent->children == 1 && is_row(&ended->event) &&
+                  EVENT_KIND(ended->event.meta) == EVENT_KIND(parent->event.meta) &&
                   EVENT_NAME(ended->event.meta) == EVENT_NAME(parent->event.meta);
     if (!walk->holds)
         give_out(walk, ended);

@@ -215,10 +215,10 @@ static uint8_t copy_flags(const char *name)
 
     if (strstr(name, "Pageable") != NULL)
         return way | EVENT_COPY_PAGEABLE;
-    return (way == EVENT_COPY_H2D || way == EVENT_COPY_D2H) &&
-                   strstr(name, "Pinned") == NULL
-               ? way | EVENT_COPY_UNKNOWN
-               : way;
+    bool known = way == EVENT_COPY_D2D || way == EVENT_COPY_P2P ||
+                 strstr(name, "Pinned") != NULL;
+
+    return known ? way : way | EVENT_COPY_UNKNOWN;
 }
 
 uint8_t file_work_device(const struct file *file, const struct trace_event *event)
@@ -255,8 +255,9 @@ static void take_work(struct file *file, const struct trace_event *event, uint8_
                   .value = (uint64_t)event->duration_ns,
                   .meta = EVENT_META(event->name, kind, flags, device),
                   .aux = (uint64_t)event->correlation},
-        .more = {[FILE_WORK_BYTES] =
-                     event->has & TRACE_HAS_BYTES ? (uint64_t)event->bytes + 1 : 0,
+        .more = {[FILE_WORK_BYTES] = event->has & TRACE_HAS_BYTES && event->bytes >= 0
+                                         ? (uint64_t)event->bytes + 1
+                                         : 0,
                  [FILE_WORK_STREAM] = stream}};
     count_taken(file, event, event->duration_ns);
 }

@@ -21,12 +21,24 @@ bool archive_is_trace(const char *name)
     return *base != '.' && (text_ends(base, ".json") || text_ends(base, ".json.gz"));
 }
 
+/* Archives inside of archives are not opened. */
+static void note_inner(struct archive *archive, const char *name)
+{
+    static const char *const ends[] = {".zip", ".tar", ".tar.gz", ".tgz"};
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (archive->note[0] == '\0' && text_ends(name, ends[i]))
+            (void)snprintf(archive->note, sizeof(archive->note),
+                           "holds an archive, %.80s: what is in it is left out", name);
+}
+
 int archive_add(struct archive *archive, const char *name,
                 const struct archive_member *member)
 {
     if (!archive_is_trace(name)) {
         if (archive->others++ == 0)
             (void)snprintf(archive->other, sizeof(archive->other), "%s", name);
+        note_inner(archive, name);
         return 0;
     }
     if (archive->count == ARCHIVE_MEMBERS_MAX) {
