@@ -227,11 +227,22 @@ static void total_phase(struct phase_sums *sums, uint32_t phase, double ns,
     sums->of[phase].steps++;
 }
 
+/* The first holds all below 8 us, the last what takes hours. */
+static uint32_t length_of(int64_t ns)
+{
+    uint32_t length = 0;
+
+    for (ns >>= 13; ns > 0 && length < STEPS_LENGTHS - 1; ns >>= 1)
+        length++;
+    return length;
+}
+
 void steps_total(struct step_totals *sum, const struct step *step)
 {
     double duration = (double)step->duration_ns;
     bool tagged = (step->flags & EVENT_STEP_TAGGED) != 0;
-    struct phase_sums *phases = tagged ? &sum->tagged_phases : &sum->phases;
+    struct length_sums *length = &sum->lengths[length_of(step->duration_ns)];
+    struct phase_sums *phases = tagged ? &length->tagged_phases : &length->phases;
 
     sum->min_ns = sum->count == 0 || duration < sum->min_ns ? duration : sum->min_ns;
     sum->max_ns = duration > sum->max_ns ? duration : sum->max_ns;
@@ -240,6 +251,8 @@ void steps_total(struct step_totals *sum, const struct step *step)
     sum->kernels += step->flags & EVENT_STEP_KERNELS ? 1 : 0;
     sum->tagged += tagged ? 1 : 0;
     sum->total_ns += duration;
+    length->count++;
+    length->total_ns += duration;
     sum->squares += duration * duration;
     sum->cells[histogram_cell(step->duration_ns)]++;
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)

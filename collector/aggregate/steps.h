@@ -57,11 +57,20 @@ struct phase_sums {
     } of[EVENT_PHASES + 1];
 };
 
+/* Steps of one length, to a factor of 2. How long a step took is known of all, its phases of
+ * some: a first step of a second among thousands of a millisecond speaks for itself alone. */
+struct length_sums {
+    double total_ns;
+    uint64_t count;
+    struct phase_sums phases, tagged_phases; /* of steps recorded on demand apart */
+};
+#define STEPS_LENGTHS 32u
+
 /* Sums over the whole run; one for training, one for validation. */
 struct step_totals {
     uint64_t count, ops, kernels, tagged;
     double total_ns, squares, min_ns, max_ns;
-    struct phase_sums phases, tagged_phases; /* of steps recorded on demand apart */
+    struct length_sums lengths[STEPS_LENGTHS];
     double samples;
     uint64_t samples_count;
     uint64_t cells[HISTOGRAM_CELLS];

@@ -48,7 +48,7 @@ void parts_clear_summary(struct steps_summary *summary)
 
 /* The share of a phase (EVENT_PHASES: of what is in none) in the steps that know it. Those
  * recorded on demand are no sample: they count where all steps know it, or no other does. */
-static double phase_share(const struct step_totals *sums, uint32_t phase)
+static double share_of_length(const struct length_sums *sums, uint32_t phase)
 {
     const struct phase_sums *drawn = &sums->phases, *tagged = &sums->tagged_phases;
     uint64_t known = drawn->of[phase].steps + tagged->of[phase].steps;
@@ -59,6 +59,32 @@ static double phase_share(const struct step_totals *sums, uint32_t phase)
         steps_ns += tagged->of[phase].steps_ns;
     }
     return steps_ns > 0 ? ns / steps_ns : UNKNOWN;
+}
+
+/* Each length counts with all of its time; one of which no step knows the phase, not. */
+static double phase_share(const struct step_totals *sums, uint32_t phase)
+{
+    double ns = 0, steps_ns = 0;
+
+    for (uint32_t i = 0; i < STEPS_LENGTHS; i++) {
+        double share = share_of_length(&sums->lengths[i], phase);
+
+        if (isnan(share))
+            continue;
+        ns += share * sums->lengths[i].total_ns;
+        steps_ns += sums->lengths[i].total_ns;
+    }
+    return steps_ns > 0 ? ns / steps_ns : UNKNOWN;
+}
+
+static uint64_t phase_known(const struct step_totals *sums, uint32_t phase)
+{
+    uint64_t known = 0;
+
+    for (uint32_t i = 0; i < STEPS_LENGTHS; i++)
+        known += sums->lengths[i].phases.of[phase].steps +
+                 sums->lengths[i].tagged_phases.of[phase].steps;
+    return known;
 }
 
 /* From sums to means; durations are not in it. */
@@ -80,8 +106,7 @@ static void finish_summary(struct steps_summary *summary,
 
     summary->std_ns = sqrt(variance > 0 ? variance : 0);
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++) {
-        uint64_t known =
-            sums->phases.of[phase].steps + sums->tagged_phases.of[phase].steps;
+        uint64_t known = phase_known(sums, phase);
 
         summary->phase_share[phase] = phase_share(sums, phase);
         summary->phase_ns[phase] = summary->phase_share[phase] * summary->mean_ns;

@@ -953,7 +953,8 @@ static void calls_that_are_told_late_are_those_of_their_own_step(void **state)
     answer_free(&answer.head);
 }
 
-static void calls_of_a_job_without_torch_are_means_of_the_steps_with_their_work(void **state)
+static void
+calls_of_a_job_without_torch_are_means_of_the_steps_with_their_work(void **state)
 {
     (void)state;
     uint64_t launch = EVENT_META(text("cudaLaunchKernel"), EVENT_LAUNCH, 0, 0);
@@ -1196,7 +1197,8 @@ static void device_steps_stand_for_those_around_them_in_the_mean(void **state)
     answer_free(&answer.head);
 }
 
-static void a_job_without_cpu_ops_counts_its_steps_with_kernels_as_recorded(void **state)
+static void
+a_job_without_cpu_ops_counts_its_steps_with_kernels_as_recorded(void **state)
 {
     (void)state;
     struct selection whose = {.rank = SELECT_ANY, .window = run};
@@ -1249,10 +1251,10 @@ static void take_power(int64_t at_ns)
 
     reading.state = WIRE_STATE_ACTIVE;
     reading.device_count = 1;
-    device->sample = (struct hardware_sample){
-        .monotonic_ns = session->zero_monotonic_ns + at_ns,
-        .energy_j = (double)NAN,
-        .power_w = 400};
+    device->sample =
+        (struct hardware_sample){.monotonic_ns = session->zero_monotonic_ns + at_ns,
+                                 .energy_j = (double)NAN,
+                                 .power_w = 400};
     hardware_take(&store->hardware, &reading);
 }
 
@@ -1330,6 +1332,38 @@ static void tagged_steps_stand_for_themselves_alone(void **state)
     answer = ask_ops((struct window){.kind = WINDOW_STEPS, .a = 55, .b = 55});
     assert_true(fabs(find(&answer, "aten::mm")->total_ns - 50e6) < 1);
     assert_true(find(&answer, "aten::mm")->error_pct == 0);
+    answer_free(&answer.head);
+}
+
+static void a_long_first_step_stands_for_itself_alone(void **state)
+{
+    (void)state;
+    struct selection whose = {.rank = SELECT_ANY, .window = run};
+    struct steps_answer answer;
+    int64_t t = 1000 * MS;
+
+    phase(EVENT_PHASE_FORWARD, 0, t);
+    step(0, FULL, 0, t);
+    /* Each is half data; nine of them tell. */
+    for (uint64_t n = 1; n < 1000; n++, t += 2 * MS) {
+        struct event unknown = {.time = (uint64_t)t,
+                                .value = 2 * MS,
+                                .meta = EVENT_META(0, EVENT_STEP, 0, 0),
+                                .aux = n | (uint64_t)1 << 48};
+
+        if (n % 100 != 50) {
+            process_fold(process, 0, &unknown, 1);
+            continue;
+        }
+        phase(EVENT_PHASE_DATA, t, t + MS);
+        step(n, 0, t, t + 2 * MS);
+    }
+    assert_int_equal(steps_query(store, &whose, &(struct steps_request){0}, &answer),
+                     0);
+    assert_int_equal(answer.train.count, 1000);
+    assert_true(fabs(answer.train.phase_share[EVENT_PHASE_DATA] - 999.0 / 2998) < 1e-6);
+    assert_true(fabs(answer.train.phase_share[EVENT_PHASE_FORWARD] - 1000.0 / 2998) <
+                1e-6);
     answer_free(&answer.head);
 }
 
@@ -2367,7 +2401,8 @@ a_place_that_the_kernel_names_speaks_for_looks_of_which_it_names_none(void **sta
     places[2] = (struct process_place){.name = "hrtimer_nanosleep", .count = 5};
     assert_int_equal(
         bottlenecks_query(store, &whose, &(struct bottlenecks_request){0}, &answer), 0);
-    assert_string_equal(answer.between_ops.place[EVENT_PHASE_FORWARD], "hrtimer_nanosleep");
+    assert_string_equal(answer.between_ops.place[EVENT_PHASE_FORWARD],
+                        "hrtimer_nanosleep");
     assert_string_equal(answer.between_ops.place[EVENT_PHASE_OPTIMIZER], "");
     bottlenecks_free(&answer);
 }
@@ -2505,6 +2540,7 @@ int main(void)
         TEST(validation_takes_no_energy_of_a_training_step),
         TEST(what_forgotten_steps_took_is_no_energy_of_those_remembered),
         TEST(tagged_steps_stand_for_themselves_alone),
+        TEST(a_long_first_step_stands_for_itself_alone),
         TEST(what_was_recorded_on_demand_alone_says_no_error_of_the_rest),
         TEST(late_events_join_the_step_in_which_they_began),
         TEST(ops_outside_of_steps_and_in_validation_are_no_part_of_a_step),
