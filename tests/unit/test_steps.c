@@ -953,6 +953,25 @@ static void a_pause_before_a_new_iterator_is_in_no_step(void **state)
            "optimizer1@900050-900060 step1@900000-900060+first");
 }
 
+static void a_pause_before_an_optimizer_is_built_is_in_no_step(void **state)
+{
+    (void)state;
+
+    expect("fetch/1@10-20 back@30-40 opt@50-60 nomore/1@70-80 built@900000 "
+           "iter/2@900010-900020 fetch/2@900020-900030 back@900040-900050 "
+           "opt@900060-900070",
+           "by:optimizer data0@10-20 epoch1 forward0@20-30 backward0@30-40 "
+           "optimizer0@50-60 step0@10-60+first data1@900010-900030 "
+           "epoch2 forward1@900030-900040 backward1@900040-900050 "
+           "optimizer1@900060-900070 step1@900010-900070+first");
+    expect("back@30-40 opt@50-60 back@70-80 opt@90-100 built@900000 "
+           "zero@900010-900020 back@900030-900040 opt@900050-900060",
+           "by:optimizer backward0@30-40 optimizer0@50-60 step0@30-60+first "
+           "forward1@60-70 backward1@70-80 optimizer1@90-100 step1@60-100+first "
+           "forward2@900020-900030 backward2@900030-900040 optimizer2@900050-900060 "
+           "step2@900010-900060");
+}
+
 static void an_iterator_that_goes_on_from_the_start_begins_an_epoch(void **state)
 {
     (void)state;
@@ -1070,6 +1089,7 @@ int main(void)
         cmocka_unit_test(a_framework_whose_updates_nobody_sees_has_steps),
         cmocka_unit_test(a_batch_that_is_only_peeked_at_is_no_step),
         cmocka_unit_test(a_pause_before_a_new_iterator_is_in_no_step),
+        cmocka_unit_test(a_pause_before_an_optimizer_is_built_is_in_no_step),
         cmocka_unit_test(an_iterator_that_goes_on_from_the_start_begins_an_epoch),
         cmocka_unit_test(any_marks_in_any_order_keep_numbers_and_times_in_order),
     };

@@ -231,13 +231,14 @@ void steps_fetch_end(struct steps *steps, bool exhausted, uint64_t now)
 }
 
 /* The running batch is not one of what begins now: it was fetched before all for its shape,
- * or never came before a pause. What lies before the iterator belongs to no step then. */
-static void leave_batch(struct steps *steps)
+ * or never came before a pause. What lies before the iterator, or before an optimizer that is
+ * built, belongs to no step then. */
+static void leave_batch(struct steps *steps, bool may_peek)
 {
     const struct steps_batch *batch = &steps->batch;
     bool opened = batch->start != 0 && !steps->batch_trains && batch->fetched != 0;
-    bool peeks = opened && !steps->peeked && steps->number == 0 && steps->rows == 0 &&
-                 steps->held_count == 0;
+    bool peeks = may_peek && opened && !steps->peeked && steps->number == 0 &&
+                 steps->rows == 0 && steps->held_count == 0;
 
     if (steps->in_fetch > 0 || steps->validation > 0 || steps->trained)
         return;
@@ -246,10 +247,16 @@ static void leave_batch(struct steps *steps)
         steps->batch.start = steps->step_start = 0;
 }
 
+void steps_optimizer_built(struct steps *steps)
+{
+    steps->will_train = steps->updates_known = true;
+    leave_batch(steps, false);
+}
+
 /* next(iter(loader)) in a loop builds an iterator for each batch: no epoch. */
 void steps_iterator_begin(struct steps *steps, uint32_t loader)
 {
-    leave_batch(steps);
+    leave_batch(steps, true);
     if (loader == 0 || loader != steps->training_loader)
         return;
     if (steps->training_batches > 1 || steps->training_exhausted)

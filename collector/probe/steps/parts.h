@@ -31,6 +31,7 @@ void steps_queue_out(struct steps *steps);
 void steps_fetch_begin(struct steps *steps, uint32_t loader, uint64_t now);
 void steps_fetch_end(struct steps *steps, bool exhausted, uint64_t now);
 void steps_iterator_begin(struct steps *steps, uint32_t loader);
+void steps_optimizer_built(struct steps *steps);
 /* A backward or an update begins: the running batch trains. */
 void steps_batch_trains(struct steps *steps, uint64_t now);
 /* The running batch ends unused by training; validation rows come out of it. */

@@ -293,7 +293,7 @@ static void hear(struct steps *steps, const struct steps_mark *mark)
         validation(steps, mark->kind == STEPS_VALIDATION_BEGIN, now);
         break;
     case STEPS_OPTIMIZER_BUILT:
-        steps->will_train = steps->updates_known = true;
+        steps_optimizer_built(steps);
         break;
     default:
         break;
