@@ -310,16 +310,15 @@ static int list_epochs(const struct pick *pick, struct steps_answer *answer)
 
 void parts_explain_steps(const struct pick *pick, struct answer *head)
 {
-    const struct process_capability *source =
-        &pick->process->capabilities[WIRE_SOURCE_STEPS];
-    const char *told = texts_get(pick->process->texts, source->reason);
-
     if (head->reason[0] != '\0')
         return;
     if (pick->process->steps.count == 0)
-        head->reason = told[0] != '\0' ? arena_text(&head->arena, told)
-                       : head->live    ? "no step has ended yet"
-                                       : "the process ended without a step";
+        head->reason = head->live
+                           ? "no step has ended yet: where no batch, backward or "
+                             "update tells steps, trainglass.step() does"
+                           : "the process ended without a step: where no batch, "
+                             "backward or update tells steps, "
+                             "trainglass.step() does";
     else if (head->steps == 0)
         head->reason = "no step of this window is remembered";
 }
