@@ -4,6 +4,7 @@ import importlib
 import pathlib
 import re
 import sys
+import types
 import unittest
 from collections import UserDict, namedtuple
 from unittest import mock
@@ -137,6 +138,16 @@ class Facts(harness.TorchTest):
                     "optimizer.parameters": 6, "amp.dtype": "bfloat16"}
         self.assertEqual({key: facts.get(key) for key in expected}, expected)
         self.assertNotIn("optimizer.fused", facts)
+
+    def test_an_optimizer_of_a_name_of_torchs_from_elsewhere_is_not_torchs(self):
+        _facts = of_package("_facts")
+
+        def told(name, module, **torchs):
+            with mock.patch.dict(sys.modules, {"torch.optim": types.SimpleNamespace(**torchs)}):
+                return _facts._class_of(type(name, (), {"__module__": module})())
+        self.assertEqual(told("Adam", "torch.optim.adam", Adam=1), "Adam")
+        self.assertEqual(told("Adam", "bitsandbytes.optim.adam", Adam=1), "bitsandbytes.Adam")
+        self.assertEqual(told("Lion", "bitsandbytes.optim.lion", Adam=1), "Lion")
 
     def test_compilation_is_counted(self):
         facts = self.recorded("compiled").trainer().facts

@@ -181,7 +181,7 @@ def optimizer(optimizer: Any, number: int) -> None:
     """A torch.optim.Optimizer at its first step; `number`: optimizers so far."""
     defaults = getattr(optimizer, "defaults", {})
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    say("optimizer.class", type(optimizer).__name__)
+    say("optimizer.class", _class_of(optimizer))
     say("optimizer.count", number)
     for word in ("foreach", "fused", "capturable"):
         value = defaults.get(word)
@@ -193,6 +193,15 @@ def optimizer(optimizer: Any, number: int) -> None:
     if parameters:
         say("optimizer.device", str(parameters[0].device))
         say("optimizer.dtype", str(parameters[0].dtype).removeprefix("torch."))
+
+
+def _class_of(optimizer: Any) -> str:
+    """Another's class of a name that torch.optim has too is not that, and takes none of its
+    arguments: bitsandbytes.Adam."""
+    cls = type(optimizer)
+    module, _, _ = cls.__module__.partition(".")
+    torchs = module == "torch" or not hasattr(sys.modules["torch.optim"], cls.__name__)
+    return cls.__name__ if torchs else f"{module}.{cls.__name__}"
 
 
 def _is_sharded(parameter: Any) -> bool:
