@@ -308,17 +308,17 @@ static int list_epochs(const struct pick *pick, struct steps_answer *answer)
     return 0;
 }
 
+#define TELL_STEPS                                                                     \
+    ": where no batch, backward or update tells steps, trainglass.step() does"
+
 void parts_explain_steps(const struct pick *pick, struct answer *head)
 {
     if (head->reason[0] != '\0')
         return;
     if (pick->process->steps.count == 0)
-        head->reason = head->live
-                           ? "no step has ended yet: where no batch, backward or "
-                             "update tells steps, trainglass.step() does"
-                           : "the process ended without a step: where no batch, "
-                             "backward or update tells steps, "
-                             "trainglass.step() does";
+        head->reason = head->from_file ? "the process ended without a step"
+                       : head->live    ? "no step has ended yet" TELL_STEPS
+                                       : "the process ended without a step" TELL_STEPS;
     else if (head->steps == 0)
         head->reason = "no step of this window is remembered";
 }
