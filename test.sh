@@ -152,7 +152,8 @@ if has asan; then
     export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
     tests asan build-asan -R '^unit\.' -E "$simulated" -LE 'long|slow'
     # Jobs of several processes, ten times slower: again what fails twice has failed. What
-    # findings, gates and costs are is arithmetic, which the unit tests have; meters run under tsan.
+    # findings, gates and the self-test say is arithmetic, which the unit tests have; the meters
+    # run under tsan.
     tests "asan, whole jobs" build-asan -R '^e2e\.' -E "$hosted|^e2e\.(findings|gate|selftest|gpu_meters)$" -LE 'torch|long|slow' --repeat until-pass:2
     unset ASAN_OPTIONS UBSAN_OPTIONS
   fi

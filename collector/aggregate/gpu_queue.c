@@ -115,10 +115,9 @@ struct gpu_queued gpu_queue_find(const struct gpu *gpu, const struct gpu_table *
     const struct gpu_item *item;
     int64_t returned = INT64_MAX;
 
-    if (ahead->count > 0 && gpu->launches != NULL &&
-        gpu_launch_find(gpu, ahead->items[0].correlation) == NULL)
-        return (struct gpu_queued){gap->start_ns, GPU_IDLE_UNKNOWN, false};
     if (ahead->count > 0) {
+        if (gpu->launches != NULL && returned_ns(gpu, &ahead->items[0]) == INT64_MAX)
+            return (struct gpu_queued){gap->start_ns, GPU_IDLE_UNKNOWN, false};
         item = queued_first(gpu, gap, ahead, &returned);
         if (returned < gap->end_ns && item->use == GPU_COMMUNICATION)
             found.idle = GPU_IDLE_COLLECTIVE;

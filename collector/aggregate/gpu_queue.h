@@ -2,8 +2,8 @@
  *
  * From the return of the call that launched it on, work waits for the device and no longer
  * for the host: whatever the host does then is not why the device is idle. Nor is it known to
- * be idle at all behind a launch whose work was not recorded; and where launches are known,
- * but not that of the work which ends a gap, that work may have waited for all of it. */
+ * be idle at all behind a launch whose work was not recorded. In a recording with launches,
+ * work whose own launch is missing may have been queued during the whole gap before it. */
 #ifndef AGGREGATE_GPU_QUEUE_H
 #define AGGREGATE_GPU_QUEUE_H
 

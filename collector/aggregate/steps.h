@@ -57,8 +57,8 @@ struct phase_sums {
     } of[EVENT_PHASES + 1];
 };
 
-/* Steps of one length, to a factor of 2. How long a step took is known of all, its phases of
- * some: a first step of a second among thousands of a millisecond speaks for itself alone. */
+/* Steps of one length, to a factor of 2. Durations are known of all steps, phases of some:
+ * one first step of a second must not weigh as many of the thousands of a millisecond. */
 struct length_sums {
     double total_ns;
     uint64_t count;

@@ -172,10 +172,9 @@ static void find_tiny(struct rule_context *context)
     finding->sentence = rule_print(
         context, "%.0f ops per step run for %.3g us on average, %s together%s", calls,
         self / calls / 1000, rule_ms(context, self),
-        price > self * price / all && loops > 0
-            ? rule_print(context, ", and Python between them %s",
-                         rule_ms(context, loops))
-            : "");
+        all > self && loops > 0 ? rule_print(context, ", and Python between them %s",
+                                             rule_ms(context, loops))
+                                : "");
     rule_evidence(finding, "calls_per_step", calls);
     rule_evidence(finding, "mean_us", self / calls / 1000);
     rule_evidence_ms(finding, "together_ms", self);

@@ -308,8 +308,9 @@ static int list_epochs(const struct pick *pick, struct steps_answer *answer)
     return 0;
 }
 
-#define TELL_STEPS                                                                     \
-    ": where no batch, backward or update tells steps, trainglass.step() does"
+#define CALL_STEP                                                                      \
+    "; without a DataLoader, a backward or an optimizer, "                             \
+    "call trainglass.step() at the end of each"
 
 void parts_explain_steps(const struct pick *pick, struct answer *head)
 {
@@ -317,8 +318,8 @@ void parts_explain_steps(const struct pick *pick, struct answer *head)
         return;
     if (pick->process->steps.count == 0)
         head->reason = head->from_file ? "the process ended without a step"
-                       : head->live    ? "no step has ended yet" TELL_STEPS
-                                       : "the process ended without a step" TELL_STEPS;
+                       : head->live    ? "no step has ended yet" CALL_STEP
+                                       : "the process ended without a step" CALL_STEP;
     else if (head->steps == 0)
         head->reason = "no step of this window is remembered";
 }

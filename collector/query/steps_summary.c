@@ -61,7 +61,8 @@ static double share_of_length(const struct length_sums *sums, uint32_t phase)
     return steps_ns > 0 ? ns / steps_ns : UNKNOWN;
 }
 
-/* Each length counts with all of its time; one of which no step knows the phase, not. */
+/* Stratified by length: each stratum weighs as much as all of its steps took. One in which
+ * no step knows the phase is left out. */
 static double phase_share(const struct step_totals *sums, uint32_t phase)
 {
     double ns = 0, steps_ns = 0;

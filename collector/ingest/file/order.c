@@ -37,6 +37,7 @@ static bool is_op(const struct event *event)
     return EVENT_KIND(event->meta) == EVENT_CPU_OP;
 }
 
+/* What has a row of its own in the tables. */
 static bool is_row(const struct event *event)
 {
     return is_op(event) || EVENT_KIND(event->meta) == EVENT_USER_RANGE;
@@ -85,9 +86,8 @@ static struct open *parent_of(struct walk *walk, const struct open *ended)
 static void put_out(struct walk *walk, const struct event *event, uint32_t key)
 {
     struct file_thread *thread = walk->thread;
-    uint8_t kind = EVENT_KIND(event->meta);
 
-    if (kind == FILE_EVENT_FRAME)
+    if (EVENT_KIND(event->meta) == FILE_EVENT_FRAME)
         return;
     struct track_record *out = track_add(&thread->nested);
 
@@ -96,7 +96,7 @@ static void put_out(struct walk *walk, const struct event *event, uint32_t key)
         return;
     }
     *out = (struct track_record){.event = *event};
-    if (kind == EVENT_CPU_OP || kind == EVENT_USER_RANGE)
+    if (is_row(event))
         out->event.aux = key;
     if ((int64_t)event->time < thread->first_ns)
         thread->first_ns = (int64_t)event->time;
@@ -285,9 +285,8 @@ static void enter_path(struct walk *walk, struct open *opened, uint32_t at)
     enum file_path_kind kind = event < sizeof(kinds) && kinds[event] != 0
                                    ? (enum file_path_kind)kinds[event]
                                    : FILE_PATH_CALL;
-    uint32_t detail = kind == FILE_PATH_OP || kind == FILE_PATH_RANGE
-                          ? FILE_DETAIL(opened->event.aux)
-                          : 0;
+    bool has_row = is_row(&opened->event);
+    uint32_t detail = has_row ? FILE_DETAIL(opened->event.aux) : 0;
     uint32_t stack = details->details[detail].stack;
     uint32_t path = at > 0 ? walk->open[at - 1].path : walk->root;
 
@@ -296,9 +295,8 @@ static void enter_path(struct walk *walk, struct open *opened, uint32_t at)
     if (stack != 0 && walk->ops == 0)
         path = file_paths_frames(&details->paths, walk->root, walk->file->names, stack);
     opened->linked = at > 0 && walk->open[at - 1].linked;
-    bool is_call = kind == FILE_PATH_OP || kind == FILE_PATH_RANGE;
 
-    if (walk->file->sequences == NULL || !is_call) {
+    if (walk->file->sequences == NULL || !has_row) {
         opened->path = file_paths_child(&details->paths, path,
                                         EVENT_NAME(opened->event.meta), kind);
     } else {
@@ -307,7 +305,7 @@ static void enter_path(struct walk *walk, struct open *opened, uint32_t at)
             file_sequences_note(walk->file->sequences, &opened->event, walk->index,
                                 opened->path);
     }
-    if (is_call)
+    if (has_row)
         opened->key = file_details_key(details, opened->path, detail);
 }
 

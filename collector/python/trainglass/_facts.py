@@ -196,8 +196,8 @@ def optimizer(optimizer: Any, number: int) -> None:
 
 
 def _class_of(optimizer: Any) -> str:
-    """Another's class of a name that torch.optim has too is not that, and takes none of its
-    arguments: bitsandbytes.Adam."""
+    """With its package where another package's class shares a name with torch.optim's, whose
+    arguments it does not take: bitsandbytes.Adam."""
     cls = type(optimizer)
     module, _, _ = cls.__module__.partition(".")
     torchs = module == "torch" or not hasattr(sys.modules["torch.optim"], cls.__name__)
