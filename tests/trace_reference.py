@@ -556,6 +556,8 @@ class Host:
     def queued(self, start, end, ahead):
         """Up to where a gap is the host's, and the cause of the rest: from the return of the
         call that launched it on, work waits for the device."""
+        if ahead and self.launches and ahead[0][3] not in self.launches:
+            return start, "unknown"
         short = end - start <= LATENCY_NS
         found, first = math.inf, None
         streams = set()
@@ -651,12 +653,13 @@ def nest(events):
 
 
 def merge_repeats(events):
-    """An op whose only child is an op of its name is one call, as in key_averages()."""
+    """An op whose only child is an op of its name is one call, as in key_averages(); so is a
+    range."""
     children = collections.Counter(event.parent[0] for event in events if event.parent)
     for event in reversed(events):
         parent = event.parent[0] if event.parent else None
-        if parent and event.kind == parent.kind == "op" and event.name == parent.name and \
-                children[parent] == 1:
+        if parent and event.kind == parent.kind and event.kind in ("op", "range") and \
+                event.name == parent.name and children[parent] == 1:
             event.merged = True
             parent.inside_ns += event.inside_ns - event.duration
 

@@ -13,7 +13,8 @@
  *                 of the gap the host was in a collective that held it up
  *     unknown     likewise where the work does not communicate: the device was busy with what
  *                 was not recorded, or waited for that; also from a launch on whose work is
- *                 missing. Both come before data, and work of all streams counts
+ *                 missing, and where the launch of the work is. Both come before data, and
+ *                 work of all streams counts
  *     alloc, copy at least half of it the host was in such a call
  *     setup       at least half of it the host was in calls so long that they load kernels,
  *                 make contexts or streams (gpu_name_sets_up()), or captured a graph
