@@ -7,9 +7,12 @@
 #include <unistd.h>
 
 #include "aggregate/store.h"
-#include "api/json.h"
+#include "document/json.h"
+#include "http/cache.h"
 #include "metrics.h"
 #include "openapi.h"
+#include "parts.h"
+#include "serve.h"
 #include "stream/stream.h"
 #include "trace/trace.h"
 #include "web/assets.h"

@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "aggregate/store.h"
+#include "http/cache.h"
 #include "ingest/collector.h"
 #include "ingest/file/file.h"
 #include "judge/judge.h"
 #include "judge/replays.h"
+#include "parts.h"
 #include "query/status_query.h"
 #include "reading.h"
 #include "routes.h"

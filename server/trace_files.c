@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/analysis.h"
+#include "document/analysis.h"
 #include "ingest/file/file.h"
 #include "reading.h"
 

@@ -197,4 +197,12 @@ MUST_CHECK int outer_query(struct store *store, const struct selection *selectio
 MUST_CHECK int ops_query(struct store *store, const struct selection *selection,
                          const struct ops_request *request, struct ops_answer *answer);
 
+/* What a user calls them; NULL ends each. */
+extern const char *const ops_sort_words[];  /* of enum ops_sort */
+extern const char *const ops_group_words[]; /* of enum group_by */
+
+/* The number of such a word; -1 for no word of theirs. */
+int ops_sort_of(const char *word);
+int ops_group_of(const char *word);
+
 #endif

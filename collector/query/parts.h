@@ -6,9 +6,6 @@
 #include "query/numbers.h"
 #include "query/pick.h"
 
-/* "data" to "optimizer", and "other" of EVENT_PHASES. */
-extern const char *const parts_phase_names[EVENT_PHASES + 1];
-
 void parts_step_row(const struct step *step, double median_ns, struct step_row *row);
 
 /* Everything unknown. */

@@ -5,6 +5,7 @@
 
 #include "query/parts.h"
 #include "wire/facts.h"
+#include "wire/words.h"
 
 #define RANKS_MAX 1024u
 /* Compared one by one: the newest common steps of the window. */
@@ -203,7 +204,7 @@ static void find_cause(const struct comparing *comparing, struct ranks_answer *a
         if (hidden || !(grew > most))
             continue;
         most = grew;
-        answer->slowest_cause = parts_phase_names[part];
+        answer->slowest_cause = wire_phase_word(part);
         answer->slowest_cause_ns = grew / n;
     }
 }

@@ -132,6 +132,16 @@ struct status_answer {
 MUST_CHECK int status_query(struct store *store, const struct selection *selection,
                             struct status_answer *answer);
 
+/* The session of that id; NULL when there is none. */
+const struct status_session *status_session_find(const struct status_answer *status,
+                                                 const char *id);
+
+/* "running", "ended", "crashed", "lost"; "unknown" for a number that is no state. Static. */
+const char *status_state_word(uint32_t process_state);
+
+/* enum wire_source, or STATUS_SOURCE_NVML. Static. */
+const char *status_source_word(uint32_t source);
+
 /* What stands in the stream's topic `status`, and no more. */
 struct status_brief {
     struct answer head;

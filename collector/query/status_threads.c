@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "query/parts.h"
+#include "wire/words.h"
 
 #define STEP_AND_PHASE 2u
 
@@ -39,7 +40,7 @@ static void add_step(struct answer *head, const struct process *process,
     add(to, arena_print(&head->arena, "step %llu", number), EVENT_STEP,
         open_for(process->step_start_ns, until_ns));
     if (process->phase != 0)
-        add(to, parts_phase_names[process->phase - 1], EVENT_PHASE,
+        add(to, wire_phase_word(process->phase - 1), EVENT_PHASE,
             open_for(process->phase_start_ns, until_ns));
 }
 

@@ -4,13 +4,11 @@
 #include <string.h>
 
 #include "query/parts.h"
+#include "wire/words.h"
 
 #define POINTS_DEFAULT 600u
 #define MARKERS_MAX    200u
 #define SLOW_FACTOR    2
-
-const char *const parts_phase_names[EVENT_PHASES + 1] = {"data", "forward", "backward",
-                                                         "optimizer", "other"};
 
 /* With RECORDING_PHASES where its phases are known. */
 static uint32_t flags_of(const struct step *step)
@@ -68,7 +66,7 @@ static const char *cause_of(const struct process *process, const struct step *st
 
         if (!isnan(grew) && grew > most) {
             most = grew;
-            cause = parts_phase_names[phase];
+            cause = wire_phase_word(phase);
         }
     }
     if (!isnan(other) && other > most)

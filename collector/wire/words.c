@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "wire/event.h"
 #include "wire/segment.h"
 
 static const char *word_of(const char *const *words, size_t count, uint32_t number)
@@ -59,4 +60,15 @@ const char *wire_source_state_word(uint32_t state)
         [WIRE_STATE_UNAVAILABLE] = "unavailable", [WIRE_STATE_DISABLED] = "disabled"};
 
     return WORD_OF(words, state);
+}
+
+const char *wire_phase_word(uint32_t phase)
+{
+    static const char *const words[] = {[EVENT_PHASE_DATA] = "data",
+                                        [EVENT_PHASE_FORWARD] = "forward",
+                                        [EVENT_PHASE_BACKWARD] = "backward",
+                                        [EVENT_PHASE_OPTIMIZER] = "optimizer",
+                                        [EVENT_PHASES] = "other"};
+
+    return WORD_OF(words, phase);
 }

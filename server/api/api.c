@@ -4,13 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/json.h"
-#include "query/status_query.h"
+#include "document/json.h"
 #include "query/steps_query.h"
 #include "query/window.h"
-#include "wire/event.h"
-#include "wire/segment.h"
-#include "wire/words.h"
 
 bool api_select_points(struct api_call *call, uint32_t *points)
 {
@@ -144,34 +140,4 @@ cJSON *api_finish(struct api_call *call, int error, struct answer *head,
             api_error(call, 400, "window", *reason != '\0' ? reason : "out of bounds");
     answer_free(head);
     return document;
-}
-
-const struct status_session *api_session(const struct status_answer *status,
-                                         const char *id)
-{
-    for (uint32_t i = 0; i < status->session_count; i++) {
-        if (strcmp(status->sessions[i].id, id) == 0)
-            return &status->sessions[i];
-    }
-    return NULL;
-}
-
-const char *const api_phase_names[EVENT_PHASES + 1] = {"data", "forward", "backward",
-                                                       "optimizer", "other"};
-
-const char *api_state_name(int process_state)
-{
-    static const char *const names[] = {[PROCESS_RUNNING] = "running",
-                                        [PROCESS_ENDED] = "ended",
-                                        [PROCESS_CRASHED] = "crashed",
-                                        [PROCESS_LOST] = "lost"};
-    size_t count = sizeof(names) / sizeof(names[0]);
-
-    return process_state >= 0 && (size_t)process_state < count ? names[process_state]
-                                                               : "unknown";
-}
-
-const char *api_source_name(int source)
-{
-    return source == STATUS_SOURCE_NVML ? "nvml" : wire_source_word((uint32_t)source);
 }

@@ -1,7 +1,4 @@
-/* The endpoints: each a file, each in two halves.
- *
- *     struct steps_answer  --steps_json()-->  cJSON        pure, for tests and --json
- *     request -> query -> steps_answer -> document         the handler
+/* The endpoints: request -> query -> answer -> document (document/document.h).
  *
  * A handler knows neither sockets nor CivetWeb: it gets checked parameters and returns
  * a document, with call->status set when it is not 200. Handlers run on any thread,
@@ -15,17 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "aggregate/replay.h"
 #include "http/query.h"
 #include "query/answer.h"
 #include "report/report.h"
-#include "serve.h"
 
 struct collector;
 struct judge;
 struct replays;
 struct trace_files;
 struct runs;
+struct serve_options;
 struct store;
 struct windows;
 
@@ -38,7 +34,7 @@ struct api {
     struct replays *replays;             /* NULL: each question replays anew */
     struct trace_files *files;           /* never NULL */
     struct windows *windows;             /* never NULL */
-    const struct serve_options *options; /* borrowed */
+    const struct serve_options *options; /* borrowed (serve.h) */
     _Atomic uint32_t server_cpu_ppm;     /* of a core; written by the stream's thread */
     int64_t start_unix_ms;
 };
@@ -96,65 +92,5 @@ api_handler api_traces, api_windows, api_windows_ask, api_level, api_finding,
 
 /* `text` of the parameter `format`; NULL is JSON. False when it is none of ours. */
 bool api_report_format(const char *text, enum report_format *format);
-
-struct status_answer;
-struct status_session;
-struct steps_answer;
-struct steps_summary;
-struct step_mean;
-struct step_row;
-struct ops_answer;
-struct op_row;
-struct memory_answer;
-struct gpu_answer;
-struct ranks_answer;
-struct overhead_answer;
-struct host_answer;
-struct bottlenecks_answer;
-struct judgement;
-struct replay_answer;
-
-cJSON *status_json(const struct status_answer *answer);
-cJSON *status_facts_json(const struct status_session *session);
-cJSON *status_end_json(const struct status_session *session);
-cJSON *steps_json(const struct steps_answer *answer);
-cJSON *steps_summary_json(const struct steps_summary *summary);
-cJSON *step_json(const struct step_row *row);
-void steps_means_json(cJSON *body, const struct step_mean *means, uint32_t count);
-cJSON *ops_json(const struct ops_answer *answer, const char *sort, const char *device);
-cJSON *ops_list_json(const struct ops_answer *answer);
-cJSON *op_json(const struct op_row *row);
-int ops_sort_of(const char *name);  /* enum ops_sort; -1 for no column */
-int ops_group_of(const char *name); /* enum group_by; -1 for none */
-cJSON *memory_json(const struct memory_answer *answer);
-/* For the stream: {"devices":[{device, points}], "host":{points}}, at most `max` points
- * of each; thins the answer's points. */
-cJSON *memory_points_json(const struct memory_answer *answer, uint32_t max);
-cJSON *gpu_json(const struct gpu_answer *answer);
-cJSON *gpu_points_json(const struct gpu_answer *answer);
-cJSON *ranks_json(const struct ranks_answer *answer);
-cJSON *overhead_json(const struct overhead_answer *answer, double server_cpu_pct);
-cJSON *host_json(const struct host_answer *answer);
-/* As its numbers are; and as it was judged (judge/judge.h). */
-cJSON *bottlenecks_json(const struct bottlenecks_answer *answer);
-cJSON *bottlenecks_judged_json(const struct bottlenecks_answer *answer,
-                               const struct judgement *judgement);
-/* "avoidable_ms", "findings", "dismissed" and "fixed". */
-void add_findings_json(cJSON *body, const struct judgement *judgement,
-                       const struct answer *head);
-
-/* "replayed_steps", "step", "kinds", "path", "shares", "other_ms" and "what_if". */
-void add_critical_path_json(cJSON *body, const struct replay_answer *answer);
-/* A sentence's beginning: "..., a step would take". */
-const char *what_if_title(enum replay_what_if what_if);
-
-/* The session of that id; NULL when there is none. */
-const struct status_session *api_session(const struct status_answer *status,
-                                         const char *id);
-
-/* In JSON; for other numbers wire/words.h. Phases: behind the last "other". */
-extern const char *const api_phase_names[];
-const char *api_state_name(int process_state); /* enum process_state */
-const char *api_source_name(int source); /* enum wire_source, STATUS_SOURCE_NVML */
 
 #endif

@@ -4,8 +4,8 @@
  *     a, b = SESSION | SESSION@WINDOW | @WINDOW of `session`
  */
 #include "api/api.h"
-#include "api/json.h"
 #include "api/side.h"
+#include "document/json.h"
 #include "report/compare.h"
 
 static cJSON *nothing_to_compare(void)

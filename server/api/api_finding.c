@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/json.h"
+#include "document/json.h"
 #include "findings/findings.h"
 #include "runs/runs.h"
 

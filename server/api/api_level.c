@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/control.h"
-#include "api/json.h"
+#include "control/control.h"
+#include "document/json.h"
 #include "wire/segment.h"
 #include "wire/words.h"
 

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "api/api.h"
-#include "api/json.h"
+#include "document/json.h"
 #include "report/report.h"
 #include "runs/runs.h"
 

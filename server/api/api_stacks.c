@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/json.h"
-#include "api/stacks.h"
+#include "control/stacks.h"
+#include "document/json.h"
 #include "query/status_query.h"
 
 static const struct status_process *selected(const struct status_answer *status)

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/analysis.h"
 #include "api/api.h"
-#include "api/json.h"
+#include "document/analysis.h"
+#include "document/json.h"
 #include "query/status_query.h"
 #include "trace_files.h"
 
@@ -15,7 +15,7 @@ static void add_files(cJSON *list, const struct trace_file *files, size_t count,
     for (size_t i = count; i-- > 0;) {
         const struct trace_file *file = &files[i];
         const struct status_session *session =
-            file->is_unread ? NULL : api_session(status, file->session);
+            file->is_unread ? NULL : status_session_find(status, file->session);
         cJSON *row;
 
         if (session == NULL && !file->is_unread)

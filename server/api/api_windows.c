@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/json.h"
+#include "document/json.h"
 #include "query/status_query.h"
 #include "windows/windows.h"
 #include "wire/control.h"

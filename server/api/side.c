@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/analysis.h"
 #include "api/api.h"
-#include "api/json.h"
+#include "document/analysis.h"
+#include "document/json.h"
 #include "query/status_query.h"
 #include "report/members.h"
 
@@ -84,7 +84,7 @@ static bool is_in_memory(struct store *store, const char *session,
     struct status_answer status;
 
     if (status_query(store, &(struct selection){.rank = SELECT_ANY}, &status) == 0)
-        one = api_session(&status, session);
+        one = status_session_find(&status, session);
     if (one != NULL) {
         (void)snprintf(found->name, sizeof(found->name), "%s",
                        one->name != NULL ? one->name : "");

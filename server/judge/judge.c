@@ -242,13 +242,13 @@ static void tell_fixed(const struct standing *standing, struct judgement *judgem
         if (entry->state != STANDING_FIXED)
             continue;
         while (at > 0 && judgement->fixed[at - 1].fixed_ns < entry->fixed_ns) {
-            if (at < JUDGE_FIXED)
+            if (at < JUDGEMENT_FIXED)
                 judgement->fixed[at] = judgement->fixed[at - 1];
             at--;
         }
-        if (at < JUDGE_FIXED)
+        if (at < JUDGEMENT_FIXED)
             judgement->fixed[at] = *entry;
-        judgement->fixed_count += judgement->fixed_count < JUDGE_FIXED;
+        judgement->fixed_count += judgement->fixed_count < JUDGEMENT_FIXED;
     }
 }
 

@@ -8,24 +8,14 @@
 #ifndef JUDGE_JUDGE_H
 #define JUDGE_JUDGE_H
 
-#include "findings/findings.h"
-#include "findings/standing.h"
-#include "query/answer.h"
+#include "document/document.h"
 
 #define JUDGE_TRAINERS 64u /* newest that are watched; others are judged as they are */
-#define JUDGE_FIXED    8u  /* that are told, newest first */
 
 struct judge;
 struct replays;
 struct runs;
 struct store;
-
-struct judgement {
-    struct findings findings; /* with what the user said; pinned ones first */
-    struct standing_entry fixed[JUDGE_FIXED];
-    uint32_t fixed_count;
-    bool served; /* whoever reads it can ask a server for what it names */
-};
 
 /* Borrows `replays`, which may be NULL. NULL without memory. */
 struct judge *judge_new(struct replays *replays);

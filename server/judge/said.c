@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/json.h"
+#include "document/json.h"
 
 #define VERSION 1
 

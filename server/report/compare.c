@@ -7,6 +7,8 @@
 
 #include "report/compare_parts.h"
 #include "report/members.h"
+#include "wire/event.h"
+#include "wire/words.h"
 
 void compare_put(cJSON *object, const char *key, double value)
 {
@@ -74,19 +76,18 @@ static struct compare_number mean_of(const cJSON *document, const char *part)
 
 static void add_steps(cJSON *object, const cJSON *base, const cJSON *other)
 {
-    static const char *const phases[] = {"data", "forward", "backward", "optimizer",
-                                         "other"};
     const struct compare_number steps[2] = {mean_of(base, "step"),
                                             mean_of(other, "step")};
     cJSON *list;
 
     add_part(object, "step_ms", &steps[0], &steps[1]);
     list = cJSON_AddObjectToObject(object, "phases");
-    for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++) {
-        const struct compare_number parts[2] = {mean_of(base, phases[i]),
-                                                mean_of(other, phases[i])};
+    for (uint32_t i = 0; i <= EVENT_PHASES; i++) {
+        const char *name = wire_phase_word(i);
+        const struct compare_number parts[2] = {mean_of(base, name),
+                                                mean_of(other, name)};
 
-        add_part(list, phases[i], &parts[0], &parts[1]);
+        add_part(list, name, &parts[0], &parts[1]);
     }
 }
 

@@ -6,6 +6,8 @@
 #include "report/members.h"
 #include "report/page.h"
 #include "report/report.h"
+#include "wire/event.h"
+#include "wire/words.h"
 
 #define CHART_W 960.0
 #define CHART_H 160.0
@@ -147,25 +149,25 @@ static bool any_known(const cJSON *shares)
 
 static void put_phases(struct page *page, const cJSON *report)
 {
-    static const char *const names[] = {"data", "forward", "backward", "optimizer",
-                                        "other"};
     const cJSON *shares = MEMBER(report, "bottlenecks", "phases");
     double step = NUMBER(report, "bottlenecks", "step_ms", "mean");
 
     if (isnan(step) || !any_known(shares))
         return;
     page_put(page, "<section><h2>Where a step goes</h2><div class=\"bar\">");
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        double share = NUMBER(shares, names[i]);
+    for (uint32_t i = 0; i <= EVENT_PHASES; i++) {
+        double share = NUMBER(shares, wire_phase_word(i));
 
         if (share > 0)
-            page_put(page, "<i class=\"%s\" style=\"flex:%.4f\"></i>", names[i], share);
+            page_put(page, "<i class=\"%s\" style=\"flex:%.4f\"></i>",
+                     wire_phase_word(i), share);
     }
     page_put(page, "</div><p class=\"key\">");
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        double share = NUMBER(shares, names[i]);
+    for (uint32_t i = 0; i <= EVENT_PHASES; i++) {
+        const char *name = wire_phase_word(i);
+        double share = NUMBER(shares, name);
 
-        page_put(page, "<i class=\"%s\"></i>%s ", names[i], names[i]);
+        page_put(page, "<i class=\"%s\"></i>%s ", name, name);
         if (isnan(share))
             page_put(page, "–");
         else

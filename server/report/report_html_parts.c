@@ -4,6 +4,8 @@
 
 #include "report/members.h"
 #include "report/page.h"
+#include "wire/event.h"
+#include "wire/words.h"
 
 #define GIB     (1024.0 * 1024 * 1024)
 #define MIB     (1024.0 * 1024)
@@ -102,7 +104,6 @@ void html_devices(struct page *page, const cJSON *report)
 void html_ranks(struct page *page, const cJSON *ranks)
 {
     static const char *const times[] = {"step_ms", "own_ms", "wait_ms"};
-    static const char *const phases[] = {"data", "forward", "backward", "optimizer"};
     const cJSON *rank, *slowest = MEMBER(ranks, "slowest");
 
     page_put(page, "<section><h2>Ranks</h2><table><tr><th>Rank<th>step<th>own<th>waits"
@@ -112,8 +113,9 @@ void html_ranks(struct page *page, const cJSON *ranks)
         page_put(page, "<tr><td>%.0f</td>", NUMBER(rank, "rank"));
         for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
             page_put(page, "<td>%s</td>", TIME(NUMBER(rank, times[i])));
-        for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++)
-            page_put(page, "<td>%s</td>", TIME(NUMBER(rank, "phases", phases[i])));
+        for (uint32_t i = 0; i < EVENT_PHASES; i++)
+            page_put(page, "<td>%s</td>",
+                     TIME(NUMBER(rank, "phases", wire_phase_word(i))));
         page_put(page, "</tr>");
     }
     page_put(page, "</table><p>");

@@ -5,6 +5,8 @@
 #include "report/members.h"
 #include "report/page.h"
 #include "report/report.h"
+#include "wire/event.h"
+#include "wire/words.h"
 
 #define GIB      (1024.0 * 1024 * 1024)
 #define OPS_MAX  10
@@ -68,17 +70,16 @@ static void put_gate(struct page *page, const cJSON *report)
 
 static void put_phases(struct page *page, const cJSON *report)
 {
-    static const char *const names[] = {"data", "forward", "backward", "optimizer",
-                                        "other"};
     double step = NUMBER(report, "bottlenecks", "step_ms", "mean");
 
     page_put(page, "\n## Where a step goes\n\n| Phase | ms per step | of the step "
                    "|\n|---|--:|--:|\n");
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        double share = NUMBER(report, "bottlenecks", "phases", names[i]);
+    for (uint32_t i = 0; i <= EVENT_PHASES; i++) {
+        const char *name = wire_phase_word(i);
+        double share = NUMBER(report, "bottlenecks", "phases", name);
 
-        page_put(page, "| %s | %s | %s |\n", names[i],
-                 number(page, share / 100 * step, ""), number(page, share, " %"));
+        page_put(page, "| %s | %s | %s |\n", name, number(page, share / 100 * step, ""),
+                 number(page, share, " %"));
     }
 }
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/api.h"
+#include "document/document.h"
 #include "query/bottlenecks_query.h"
 #include "runs/inside.h"
 #include "wire/clock.h"
@@ -198,7 +198,7 @@ static bool write_row(struct runs *runs, const struct status_session *session,
         return false;
     runs_bind_text(statement, 1, session->id);
     runs_bind_text(statement, 2, session->name);
-    runs_bind_text(statement, 3, api_state_name((int)session->state));
+    runs_bind_text(statement, 3, status_state_word(session->state));
     sqlite3_bind_int64(statement, 4, session->start_unix_ns / 1000000);
     if (!isnan(session->last_event_age_ns))
         sqlite3_bind_int64(statement, 5,

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/json.h"
+#include "document/json.h"
 #include "report/members.h"
 #include "runs/inside.h"
 

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/analysis.h"
-#include "api/api.h"
-#include "api/json.h"
+#include "document/analysis.h"
+#include "document/document.h"
+#include "document/json.h"
 #include "query/ranks_query.h"
 #include "query/steps_query.h"
 #include "report/compare.h"

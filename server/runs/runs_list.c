@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/json.h"
+#include "document/json.h"
 #include "report/members.h"
 #include "runs/inside.h"
 

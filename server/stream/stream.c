@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/json.h"
+#include "document/document.h"
+#include "document/json.h"
 #include "judge/judge.h"
 #include "judge/replays.h"
+#include "parts.h"
 #include "query/bottlenecks_query.h"
 #include "query/status_query.h"
-#include "routes.h"
 #include "stream/stream_json.h"
 
 #define HEARTBEAT_MS 10000

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/api.h"
-#include "api/json.h"
+#include "document/document.h"
+#include "document/json.h"
 #include "query/bottlenecks_query.h"
 #include "query/status_query.h"
 
@@ -17,7 +17,7 @@ cJSON *stream_status_json(const struct status_brief *brief)
     json_text(body, "session", known ? brief->head.session : NULL);
     json_integer(body, "rank", brief->head.rank < 0 ? NOT_KNOWN : brief->head.rank);
     if (known)
-        cJSON_AddStringToObject(body, "state", api_state_name((int)brief->state));
+        cJSON_AddStringToObject(body, "state", status_state_word(brief->state));
     else
         cJSON_AddNullToObject(body, "state");
     json_count(body, "steps", brief->steps);

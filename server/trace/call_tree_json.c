@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "aggregate/gpu_host.h"
-#include "api/json.h"
+#include "document/json.h"
 #include "query/kernel_name.h"
 #include "trace/call_tree.h"
 #include "wire/segment.h"

@@ -13,12 +13,13 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "api/json.h"
+#include "document/json.h"
 #include "http/cache.h"
 #include "http/http.h"
 #include "ingest/file/file.h"
+#include "parts.h"
 #include "reading.h"
-#include "routes.h"
+#include "serve.h"
 #include "trace/trace.h"
 #include "trace_files.h"
 

@@ -7,10 +7,11 @@
 #include <zlib.h>
 
 #include "api/api.h"
-#include "api/json.h"
+#include "document/document.h"
+#include "document/json.h"
+#include "parts.h"
 #include "query/status_query.h"
 #include "query/window.h"
-#include "routes.h"
 #include "trace/call_tree.h"
 #include "trace/trace_writer.h"
 #include "trace_files.h"
@@ -245,7 +246,7 @@ static char *facts_text(struct api *api, const struct selection *selection)
     char *text = NULL;
 
     if (status_query(api->store, selection, &status) == 0)
-        session = api_session(&status, status.head.session);
+        session = status_session_find(&status, status.head.session);
     if (session != NULL) {
         cJSON *facts = status_facts_json(session);
 

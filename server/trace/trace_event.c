@@ -1,6 +1,7 @@
 #include "trace/trace_event.h"
 
 #include "aggregate/gpu.h"
+#include "wire/words.h"
 
 /* How a kind of event appears. */
 struct shape {
@@ -37,9 +38,6 @@ static const struct shape shapes[EVENT_MORE + 1] = {
     [EVENT_ALLOC] = INSTANT("cpu_instant_event"),
     [EVENT_MARK] = INSTANT("trainglass"),
 };
-
-static const char *const phases[EVENT_PHASES] = {"data", "forward", "backward",
-                                                 "optimizer"};
 
 void trace_event_begin(struct trace_writer *writer)
 {
@@ -268,7 +266,7 @@ static void put_event_name(struct trace_writer *writer, const struct event *even
 
     if (kind == EVENT_PHASE)
         trace_text_string(&writer->text,
-                          phase < EVENT_PHASES ? phases[phase] : "phase");
+                          phase < EVENT_PHASES ? wire_phase_word(phase) : "phase");
     else if (kind == EVENT_ALLOC)
         TRACE_PUT(&writer->text, "\"[memory]\"");
     else if (kind == EVENT_MARK && EVENT_NAME(event->meta) == 0)

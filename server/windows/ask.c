@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "api/api.h"
-#include "api/control.h"
+#include "control/control.h"
+#include "query/status_query.h"
 #include "windows/inside.h"
 
 /* Ranks begin together when all know it before: a request is read every 50 ms or step,
@@ -125,7 +125,7 @@ int windows_ask(struct windows *windows, const struct selection *selection,
     int result = status_query(windows->store, selection, &status);
 
     if (result == 0)
-        session = api_session(&status, status.head.session);
+        session = status_session_find(&status, status.head.session);
     while (window.id == 0)
         if (getrandom(&window.id, sizeof(window.id), 0) != sizeof(window.id))
             window.id = (uint32_t)windows_unix_ms() | 1u;

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/control.h"
-#include "api/json.h"
+#include "control/control.h"
+#include "document/json.h"
 #include "ingest/file/file.h"
 #include "trace_files.h"
 #include "windows/inside.h"

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "api/api.h"
+#include "document/document.h"
 #include "judge/judge.h"
 #include "unit/drawn_summary.h"
 

@@ -11,7 +11,8 @@
 #include <cmocka.h>
 
 #include "api/api.h"
-#include "api/json.h"
+#include "document/document.h"
+#include "document/json.h"
 #include "judge/judge.h"
 #include "query/memory_query.h"
 #include "query/ops_query.h"
@@ -261,9 +262,9 @@ static void thinned_memory_keeps_its_peak(void **state)
 static void numbers_beyond_the_known_names_are_unknown_not_a_crash(void **state)
 {
     (void)state;
-    assert_string_equal(api_state_name(99), "unknown");
+    assert_string_equal(status_state_word(99), "unknown");
     assert_string_equal(wire_role_word(UINT32_MAX), "unknown");
-    assert_string_equal(api_source_name(15), "unknown");
+    assert_string_equal(status_source_word(15), "unknown");
     assert_string_equal(wire_level_word(WIRE_LEVELS), "unknown");
 }
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "api/control.h"
+#include "control/control.h"
 #include "wire/segment.h"
 
 static char folder[64], path[128];

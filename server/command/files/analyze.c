@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "aggregate/store.h"
-#include "api/api.h"
-#include "api/json.h"
 #include "command/command.h"
 #include "command/gate.h"
 #include "command/terminal.h"
+#include "document/document.h"
+#include "document/json.h"
 #include "query/ranks_query.h"
 
 #define HTML_TOP 50u /* what report_write_html() shows */

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "api/analysis.h"
 #include "command/command.h"
+#include "document/analysis.h"
 #include "ingest/file/paths.h"
 #include "report/fail_on.h"
 #include "trace/flame.h"

@@ -3,9 +3,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "api/api.h"
 #include "command/files/analyze.h"
 #include "command/terminal.h"
+#include "document/document.h"
 #include "findings/figure.h"
 #include "findings/findings.h"
 #include "query/what_if.h"

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/json.h"
 #include "command/files/analyze.h"
+#include "document/json.h"
 #include "report/report.h"
 
 #define REPORTS_MAX 64 /* in memory, some 200 KB each; the page holds fewer */

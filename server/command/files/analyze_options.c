@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/api.h"
 #include "command/files/analyze.h"
 #include "command/gate.h"
+#include "document/document.h"
 
 #define TOP              10u
 #define STACK_FRAMES_MAX 64

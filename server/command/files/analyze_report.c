@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/api.h"
 #include "command/files/analyze.h"
 #include "command/terminal.h"
+#include "document/document.h"
 #include "query/ranks_query.h"
 
 #define MS 1e6

@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 
 #include "aggregate/store.h"
-#include "api/json.h"
 #include "command/command.h"
 #include "command/files/analyze.h"
 #include "command/gate.h"
 #include "command/terminal.h"
+#include "document/json.h"
 #include "report/members.h"
 #include "wire/text.h"
 

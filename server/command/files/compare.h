@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "api/analysis.h"
+#include "document/analysis.h"
 #include "options.h"
 #include "report/compare.h"
 #include "runs/runs.h"

@@ -1,14 +1,13 @@
-/* GET /api/gpu: each instant of a device once, by use or by what it waits for; and what
+/* Each instant of a device once, by use or by what it waits for; and what
  * the devices say of themselves. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "api/api.h"
-#include "api/hardware_json.h"
-#include "api/json.h"
+#include "document/document.h"
+#include "document/hardware.h"
+#include "document/json.h"
 #include "query/gpu_query.h"
-#include "query/steps_query.h"
 
 static const char *const uses[GPU_USES] = {"compute", "communication", "copy"};
 static const char *const idles[GPU_IDLES] = {"data",       "sync",   "launch",
@@ -161,17 +160,4 @@ cJSON *gpu_points_json(const struct gpu_answer *answer)
         add_points(part, &answer->devices[i]);
     }
     return body;
-}
-
-cJSON *api_gpu(struct api_call *call)
-{
-    struct gpu_request request = {0};
-    struct gpu_answer answer;
-    int error;
-
-    if (!api_select_points(call, &request.points))
-        return api_refused(call);
-    error = gpu_query(call->api->store, &call->selection, &request, &answer);
-    return api_finish(call, error, &answer.head,
-                      api_answers(call, error) ? gpu_json(&answer) : NULL);
 }

@@ -1,7 +1,8 @@
-/* GET /api/ranks: which rank the others wait for, and why. */
-#include "api/api.h"
-#include "api/json.h"
+/* Which rank the others wait for, and why. */
+#include "document/document.h"
+#include "document/json.h"
 #include "query/ranks_query.h"
+#include "wire/words.h"
 
 static cJSON *rank_json(const struct rank_row *row)
 {
@@ -15,8 +16,8 @@ static cJSON *rank_json(const struct rank_row *row)
     json_ms(rank, "wait_ms", row->wait_ns);
     json_number(rank, "batch_elements", row->batch_elements);
     part = cJSON_AddObjectToObject(rank, "phases");
-    for (int i = 0; i < EVENT_PHASES; i++)
-        json_ms(part, api_phase_names[i], row->phase_ns[i]);
+    for (uint32_t i = 0; i < EVENT_PHASES; i++)
+        json_ms(part, wire_phase_word(i), row->phase_ns[i]);
     return rank;
 }
 
@@ -39,16 +40,4 @@ cJSON *ranks_json(const struct ranks_answer *answer)
     json_ms(slowest, "cause_ms", answer->slowest_cause_ns);
     json_ms(slowest, "price_ms", answer->slowest_price_ns);
     return body;
-}
-
-cJSON *api_ranks(struct api_call *call)
-{
-    struct ranks_answer answer;
-    int error;
-
-    if (!api_select(call))
-        return api_refused(call);
-    error = ranks_query(call->api->store, &call->selection, &answer);
-    return api_finish(call, error, &answer.head,
-                      api_answers(call, error) ? ranks_json(&answer) : NULL);
 }

@@ -1,4 +1,4 @@
-#include "api/control.h"
+#include "control/control.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,8 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/api.h"
-#include "api/json.h"
+#include "document/json.h"
 #include "query/status_query.h"
 
 /* What the probe does when nobody asked for anything. */
@@ -191,7 +190,7 @@ int control_ask(struct store *store, const struct selection *selection,
     whole.in_force = &in_force;
 
     if (result == 0) {
-        session = api_session(&status, status.head.session);
+        session = status_session_find(&status, status.head.session);
         result = session == NULL ? -ENOENT : ask_session(session, &whole, reason);
     }
     if (result == -ENOENT)
@@ -231,7 +230,7 @@ void control_describe(cJSON *object, struct store *store,
     cJSON *part = cJSON_AddObjectToObject(object, "control");
 
     if (status_query(store, selection, &status) == 0)
-        why = obstacle(api_session(&status, status.head.session));
+        why = obstacle(status_session_find(&status, status.head.session));
     cJSON_AddBoolToObject(part, "writable", why == NULL);
     json_text(part, "reason", why);
     answer_free(&status.head);

@@ -1,4 +1,4 @@
-#include "api/stacks.h"
+#include "control/stacks.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,8 +5,8 @@
  * only through a pidfd, only in our own PID namespace, and only to a process whose start
  * time and owner are those of the segment and that catches the signal.
  */
-#ifndef API_STACKS_H
-#define API_STACKS_H
+#ifndef CONTROL_STACKS_H
+#define CONTROL_STACKS_H
 
 #include <stddef.h>
 #include <stdint.h>

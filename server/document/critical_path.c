@@ -1,11 +1,12 @@
-/* GET /api/critical_path: what the median recorded step of the window waited for, from its
+/* What the median recorded step of the window waited for, from its
  * beginning to its end, and what steps would take if something in them were gone. */
 #include <math.h>
 
-#include "api/api.h"
-#include "api/json.h"
+#include "document/document.h"
+#include "document/json.h"
 #include "query/kernel_name.h"
 #include "query/replay_query.h"
+#include "wire/words.h"
 
 const char *what_if_title(enum replay_what_if what_if)
 {
@@ -114,7 +115,7 @@ static void add_launched(cJSON *body, const struct replay_table *table)
     cJSON *part = cJSON_AddObjectToObject(body, "launched_ms");
 
     for (uint32_t i = 0; i <= EVENT_PHASES; i++)
-        json_ms(part, api_phase_names[i],
+        json_ms(part, wire_phase_word(i),
                 table->steps > 0 ? table->launched_ns[i] : (double)NAN);
 }
 
@@ -129,21 +130,4 @@ void add_critical_path_json(cJSON *body, const struct replay_answer *answer)
     add_shares(body, answer);
     add_what_ifs(body, answer);
     add_launched(body, &answer->table);
-}
-
-cJSON *api_critical(struct api_call *call)
-{
-    struct replay_answer answer;
-    cJSON *body = NULL;
-    int error;
-
-    if (!api_select(call))
-        return api_refused(call);
-    error = replay_query(call->api->store, &call->selection, &answer);
-    if (api_answers(call, error)) {
-        body = cJSON_CreateObject();
-        json_head(body, &answer.head);
-        add_critical_path_json(body, &answer);
-    }
-    return api_finish(call, error, &answer.head, body);
 }

@@ -1,8 +1,7 @@
 #include <stdio.h>
 
-#include "api/api.h"
-#include "api/json.h"
-#include "judge/judge.h"
+#include "document/document.h"
+#include "document/json.h"
 
 /* Of a file's ranks a pid may be that of several: each may be of another machine. */
 static void add_trace(cJSON *part, const struct answer *head, int64_t step)

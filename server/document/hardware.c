@@ -1,7 +1,7 @@
-#include "api/hardware_json.h"
+#include "document/hardware.h"
 
-#include "api/api.h"
-#include "api/json.h"
+#include "document/document.h"
+#include "document/json.h"
 #include "wire/words.h"
 
 static const char *const columns[1 + HARDWARE_COLUMNS] = {

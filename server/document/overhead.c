@@ -1,9 +1,8 @@
-/* GET /api/overhead: what looking costs, and who may change it. */
+/* What looking costs. */
 #include <math.h>
 
-#include "api/api.h"
-#include "api/control.h"
-#include "api/json.h"
+#include "document/document.h"
+#include "document/json.h"
 #include "query/status_query.h"
 #include "wire/words.h"
 
@@ -21,7 +20,7 @@ static cJSON *source_json(const struct status_capability *source)
 {
     cJSON *part = cJSON_CreateObject();
 
-    cJSON_AddStringToObject(part, "source", api_source_name((int)source->source));
+    cJSON_AddStringToObject(part, "source", status_source_word(source->source));
     cJSON_AddStringToObject(part, "state", wire_source_state_word(source->state));
     json_text(part, "reason", source->reason);
     json_text(part, "detail", source->detail);
@@ -60,22 +59,4 @@ cJSON *overhead_json(const struct overhead_answer *answer, double server_cpu_pct
                  answer->steps_needed == 0 ? NOT_KNOWN : (int64_t)answer->steps_needed);
     JSON_LIST(body, "sources", answer->sources, answer->source_count, source_json);
     return body;
-}
-
-cJSON *api_overhead(struct api_call *call)
-{
-    struct overhead_answer answer;
-    cJSON *body = NULL;
-    uint32_t ppm;
-    int error;
-
-    if (!api_select(call))
-        return api_refused(call);
-    error = overhead_query(call->api->store, &call->selection, &answer);
-    if (api_answers(call, error)) {
-        ppm = atomic_load_explicit(&call->api->server_cpu_ppm, memory_order_relaxed);
-        body = overhead_json(&answer, (double)ppm / 1e4);
-        control_describe(body, call->api->store, &call->selection);
-    }
-    return api_finish(call, error, &answer.head, body);
 }

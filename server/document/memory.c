@@ -1,10 +1,9 @@
-/* GET /api/memory: devices and host, now, over time, at their peaks. */
+/* Devices and host, now, over time, at their peaks. */
 #include <math.h>
 
-#include "api/api.h"
-#include "api/json.h"
+#include "document/document.h"
+#include "document/json.h"
 #include "query/memory_query.h"
-#include "query/steps_query.h"
 
 static void add_points(cJSON *object, const struct memory_point *points, uint32_t count,
                        bool host)
@@ -135,17 +134,4 @@ cJSON *memory_points_json(const struct memory_answer *answer, uint32_t max)
     add_points(host, answer->host.points,
                keep_highest(answer->host.points, answer->host.point_count, max), true);
     return body;
-}
-
-cJSON *api_memory(struct api_call *call)
-{
-    struct memory_request request = {0};
-    struct memory_answer answer;
-    int error;
-
-    if (!api_select_points(call, &request.points))
-        return api_refused(call);
-    error = memory_query(call->api->store, &call->selection, &request, &answer);
-    return api_finish(call, error, &answer.head,
-                      api_answers(call, error) ? memory_json(&answer) : NULL);
 }

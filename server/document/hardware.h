@@ -1,6 +1,6 @@
 /* What the GPUs say of themselves, as /api/gpu gives it. */
-#ifndef API_HARDWARE_JSON_H
-#define API_HARDWARE_JSON_H
+#ifndef DOCUMENT_HARDWARE_H
+#define DOCUMENT_HARDWARE_H
 
 #include <cjson/cJSON.h>
 

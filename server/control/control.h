@@ -1,6 +1,6 @@
 /* Requests of the page to the probes: the control files beside the segments. */
-#ifndef API_CONTROL_H
-#define API_CONTROL_H
+#ifndef CONTROL_CONTROL_H
+#define CONTROL_CONTROL_H
 
 #include <cjson/cJSON.h>
 #include <stdint.h>

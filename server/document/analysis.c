@@ -1,10 +1,10 @@
-#include "api/analysis.h"
+#include "document/analysis.h"
 
 #include <string.h>
 #include <time.h>
 
-#include "api/api.h"
-#include "api/json.h"
+#include "document/document.h"
+#include "document/json.h"
 #include "findings/findings.h"
 
 int analysis_ask(struct store *store, const struct selection *whose,

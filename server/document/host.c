@@ -1,8 +1,8 @@
-/* GET /api/host: the machine under the job, once a second. */
+/* The machine under the job, once a second. */
 #include <math.h>
 
-#include "api/api.h"
-#include "api/json.h"
+#include "document/document.h"
+#include "document/json.h"
 #include "query/host_query.h"
 #include "wire/words.h"
 
@@ -74,16 +74,4 @@ cJSON *host_json(const struct host_answer *answer)
         cJSON_AddItemToArray(list, cJSON_CreateDoubleArray(values, COLUMNS));
     }
     return body;
-}
-
-cJSON *api_host(struct api_call *call)
-{
-    struct host_answer answer;
-    int error;
-
-    if (!api_select(call))
-        return api_refused(call);
-    error = host_query(call->api->store, &call->selection, &answer);
-    return api_finish(call, error, &answer.head,
-                      api_answers(call, error) ? host_json(&answer) : NULL);
 }

@@ -1,10 +1,10 @@
-/* GET /api/status: sessions, their processes, what can be seen of them and why not. */
+/* Sessions, their processes, what can be seen of them and why not. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "api/api.h"
-#include "api/json.h"
+#include "document/document.h"
+#include "document/json.h"
 #include "query/status_query.h"
 #include "wire/run_note.h"
 #include "wire/words.h"
@@ -37,7 +37,7 @@ static void add_capabilities(cJSON *object, const struct status_process *process
         const struct status_capability *one = &process->capabilities[i];
         cJSON *part = json_row(list);
 
-        cJSON_AddStringToObject(part, "source", api_source_name((int)one->source));
+        cJSON_AddStringToObject(part, "source", status_source_word(one->source));
         cJSON_AddStringToObject(part, "state", wire_source_state_word(one->state));
         json_text(part, "reason", one->reason);
         json_text(part, "detail", one->detail);
@@ -97,7 +97,7 @@ static cJSON *process_json(const struct status_process *process)
     cJSON_AddStringToObject(part, "role", wire_role_word(process->role));
     json_integer(part, "parent",
                  process->parent_pid == 0 ? NOT_KNOWN : (int64_t)process->parent_pid);
-    cJSON_AddStringToObject(part, "state", api_state_name((int)process->state));
+    cJSON_AddStringToObject(part, "state", status_state_word(process->state));
     json_text(part, "reason", process->reason);
     json_text(part, "host", process->host);
     json_count(part, "steps", process->steps);
@@ -163,7 +163,7 @@ static cJSON *session_json(const struct status_session *session, bool full)
                  process == NULL || process->rank < 0 ? NOT_KNOWN : process->rank);
     json_integer(part, "world_size",
                  session->world_size < 0 ? NOT_KNOWN : session->world_size);
-    cJSON_AddStringToObject(part, "state", api_state_name((int)session->state));
+    cJSON_AddStringToObject(part, "state", status_state_word(session->state));
     json_text(part, "reason", session->reason);
     json_count(part, "steps", session->steps);
     json_ms(part, "step_ms", session->step_ns);
@@ -231,16 +231,4 @@ cJSON *status_json(const struct status_answer *answer)
     JSON_LIST(body, "watching", answer->watching, answer->watching_count, watch_json);
     JSON_LIST(body, "commands", answer->commands, answer->command_count, command_json);
     return body;
-}
-
-cJSON *api_status(struct api_call *call)
-{
-    struct status_answer answer;
-    int error;
-
-    if (!api_select(call))
-        return api_refused(call);
-    error = status_query(call->api->store, &call->selection, &answer);
-    return api_finish(call, error, &answer.head,
-                      api_answers(call, error) ? status_json(&answer) : NULL);
 }

@@ -1,4 +1,4 @@
-#include "api/json.h"
+#include "document/json.h"
 
 #include <math.h>
 #include <stdlib.h>

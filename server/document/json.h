@@ -1,7 +1,7 @@
 /* Numbers, names and times into cJSON the way every answer has them: what is not known
  * is null, times are milliseconds with all their nanoseconds, shares have six places. */
-#ifndef API_JSON_H
-#define API_JSON_H
+#ifndef DOCUMENT_JSON_H
+#define DOCUMENT_JSON_H
 
 #include <cjson/cJSON.h>
 #include <stddef.h>

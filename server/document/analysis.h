@@ -1,7 +1,7 @@
 /* All that the tables say of one trace file, or of one stretch of a session: for the
  * commands, their JSON and comparisons. */
-#ifndef API_ANALYSIS_H
-#define API_ANALYSIS_H
+#ifndef DOCUMENT_ANALYSIS_H
+#define DOCUMENT_ANALYSIS_H
 
 #include <cjson/cJSON.h>
 
