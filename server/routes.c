@@ -7,12 +7,11 @@
 #include <unistd.h>
 
 #include "aggregate/store.h"
+#include "api/metrics.h"
+#include "api/parts.h"
 #include "document/json.h"
 #include "http/cache.h"
-#include "metrics.h"
 #include "openapi.h"
-#include "parts.h"
-#include "serve.h"
 #include "stream/stream.h"
 #include "trace/trace.h"
 #include "web/assets.h"
@@ -263,14 +262,14 @@ static void serve_asset(struct http_call *call, void *context)
 static void serve_health(struct http_call *call, void *context)
 {
     const struct parts *parts = context;
-    const struct serve_options *options = parts->api.options;
+    const char *directory = parts->api.directory;
     cJSON *body = cJSON_CreateObject();
 
     cJSON_AddStringToObject(body, "name", "trainglass");
     cJSON_AddStringToObject(body, "version", TRAINGLASS_VERSION);
     json_count(body, "uid", geteuid());
     json_count(body, "pid", (uint64_t)getpid());
-    json_text(body, "directory", options->directory != NULL ? options->directory : "");
+    json_text(body, "directory", directory != NULL ? directory : "");
     json_count(body, "layout_major", WIRE_MAJOR);
     answer_bytes(call, document_bytes(call, body, 200));
 }

@@ -11,18 +11,19 @@
 #include <unistd.h>
 
 #include "aggregate/store.h"
+#include "api/parts.h"
+#include "files/reading.h"
+#include "files/trace_files.h"
 #include "http/cache.h"
 #include "ingest/collector.h"
 #include "ingest/file/file.h"
 #include "judge/judge.h"
+#include "judge/keep.h"
 #include "judge/replays.h"
-#include "parts.h"
 #include "query/status_query.h"
-#include "reading.h"
 #include "routes.h"
 #include "runs/runs.h"
 #include "stream/stream.h"
-#include "trace_files.h"
 #include "windows/windows.h"
 #include "wire/clock.h"
 
@@ -276,7 +277,8 @@ int serve_start(struct serve **out, const struct serve_options *options, char *r
     if (serve == NULL)
         return -ENOMEM;
     serve->options = *options;
-    serve->parts.api.options = &serve->options;
+    serve->parts.api.directory = options->directory;
+    serve->parts.api.state_dir = options->state_dir;
     want_descriptors();
     serve->parts.api.start_unix_ms = (int64_t)(clock_ns(CLOCK_REALTIME) / 1000000);
     atomic_init(&serve->running_ms, now_ms());

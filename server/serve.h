@@ -1,5 +1,5 @@
 /* The server as a whole: what the command line starts, waits for and stops. Options are
- * checked by whoever fills them in (server/options.c); strings are borrowed and must
+ * checked by whoever fills them in (server/command/options.c); strings are borrowed and must
  * outlive serve_stop().
  *
  * GET /healthz answers without a token, so that another `trainglass run` can tell whose

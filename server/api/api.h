@@ -21,21 +21,20 @@ struct judge;
 struct replays;
 struct trace_files;
 struct runs;
-struct serve_options;
 struct store;
 struct windows;
 
 /* What the handlers look at; made by serve_start(), lives as long as the server. */
 struct api {
     struct store *store;
-    struct collector *collector;         /* NULL: files alone */
-    struct runs *runs;                   /* never NULL; may be switched off */
-    struct judge *judge;                 /* never NULL */
-    struct replays *replays;             /* NULL: each question replays anew */
-    struct trace_files *files;           /* never NULL */
-    struct windows *windows;             /* never NULL */
-    const struct serve_options *options; /* borrowed (serve.h) */
-    _Atomic uint32_t server_cpu_ppm;     /* of a core; written by the stream's thread */
+    struct collector *collector;       /* NULL: files alone */
+    struct runs *runs;                 /* never NULL; may be switched off */
+    struct judge *judge;               /* never NULL */
+    struct replays *replays;           /* NULL: each question replays anew */
+    struct trace_files *files;         /* never NULL */
+    struct windows *windows;           /* never NULL */
+    const char *directory, *state_dir; /* as in struct serve_options; borrowed */
+    _Atomic uint32_t server_cpu_ppm;   /* of a core; written by the stream's thread */
     int64_t start_unix_ms;
 };
 

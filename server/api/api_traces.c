@@ -5,8 +5,8 @@
 #include "api/api.h"
 #include "document/analysis.h"
 #include "document/json.h"
+#include "files/trace_files.h"
 #include "query/status_query.h"
-#include "trace_files.h"
 
 /* Newest first; a file whose session made room for others is not shown any more. */
 static void add_files(cJSON *list, const struct trace_file *files, size_t count,

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config.h"
+#include "command/config.h"
 
 /* Flags are kept until files and environment were read: --config is one of them. */
 struct pending {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "options.h"
+#include "command/options.h"
 
 enum exit_code {
     EXIT_DONE = 0,

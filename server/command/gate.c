@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "command/child.h"
 #include "command/client.h"
-#include "command/live/child.h"
 #include "wire/clock.h"
 
 #define ANSWER_MS        30000 /* a loaded machine; an idle one needs 20 */
@@ -69,8 +69,8 @@ bool gate_is_asked(const struct gate *gate)
 
 /* A document of the server; NULL with its refusal, or the reason why there is none. The
  * last one waits shortly, and nothing cuts it short. */
-static cJSON *ask_once(const struct gate_run *run, const char *path, bool last, char *why,
-                       size_t size)
+static cJSON *ask_once(const struct gate_run *run, const char *path, bool last,
+                       char *why, size_t size)
 {
     const struct client_question question = {.port = run->port,
                                              .path = path,
@@ -227,9 +227,10 @@ int gate_close(const struct gate *gate, const struct gate_run *run)
     child_hear_signals(note_interrupt);
     report = fetch_report(run, why, sizeof(why));
     if (interrupted != 0)
-        command_complain("run: %s came after the command had ended; the report is of what "
-                         "was there",
-                         strsignal(interrupted));
+        command_complain(
+            "run: %s came after the command had ended; the report is of what "
+            "was there",
+            strsignal(interrupted));
     verdicts = cJSON_CreateArray();
     for (int i = 0; i < gate->count; i++)
         found = judge(&gate->expressions[i], report, why, verdicts) || found;

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "options.h"
+#include "command/options.h"
 
 #define PLACE_BYTES 1024u
 

@@ -10,8 +10,6 @@
 
 #include "document/document.h"
 
-#define JUDGE_TRAINERS 64u /* newest that are watched; others are judged as they are */
-
 struct judge;
 struct replays;
 struct runs;
@@ -25,9 +23,6 @@ void judge_free(struct judge *judge);
  * of them, so that a server that comes after says the same. `runs` may be NULL. One thread
  * at a time. */
 void judge_feed(struct judge *judge, struct store *store, struct runs *runs);
-
-/* Writes it down; `all`: also what changed in numbers alone. That thread. */
-void judge_keep(struct judge *judge, struct runs *runs, bool all);
 
 /* The findings of an answer to `selection`. `judge` and `runs` may be NULL: then nothing
  * is known of earlier looks, or of the user; without a judge no server tells it.

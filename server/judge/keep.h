@@ -3,7 +3,14 @@
 #ifndef JUDGE_KEEP_H
 #define JUDGE_KEEP_H
 
-#include "judge/judge.h"
+#include <stdbool.h>
+
+struct answer;
+struct judge;
+struct runs;
+
+/* Writes down what stands; `all`: also what changed in numbers alone. */
+void judge_keep(struct judge *judge, struct runs *runs, bool all);
 
 /* What a server before this one said of it, where this one never looked. `runs` may be
  * NULL. */

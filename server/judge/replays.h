@@ -9,7 +9,7 @@
 #ifndef JUDGE_REPLAYS_H
 #define JUDGE_REPLAYS_H
 
-#include "judge/judge.h"
+#include "judge/trainers.h"
 #include "query/bottlenecks_query.h"
 
 #define REPLAYS_AGE_MS  30000

@@ -6,7 +6,13 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "judge/judge.h"
+#include "findings/findings.h"
+#include "findings/standing.h"
+
+/* The newest ones; findings of others are taken as they are. */
+#define JUDGE_TRAINERS 64u
+
+struct replays;
 
 struct trainer {
     char session[64];

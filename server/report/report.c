@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/cut_output.h"
+#include "report/output_file.h"
 
 bool report_format_named(const char *name, enum report_format *format)
 {
@@ -61,21 +61,21 @@ int report_render(const cJSON *report, enum report_format format, char **text,
 
 int report_write_file(const cJSON *report, enum report_format format, const char *path)
 {
-    struct cut_output output;
+    struct output_file output;
     char *text = NULL;
     size_t size = 0;
     /* No report is for standard output: that is a file of this name. */
-    int error = cut_output_open_plain(&output, strcmp(path, "-") == 0 ? "./-" : path);
+    int error = output_file_open_plain(&output, strcmp(path, "-") == 0 ? "./-" : path);
 
     if (error == 0)
         error = report_render(report, format, &text, &size);
     if (error == 0) {
-        cut_output_write(&output, text, size);
-        error = cut_output_finish(&output);
+        output_file_write(&output, text, size);
+        error = output_file_finish(&output);
     }
     if (error == 0)
-        error = cut_output_keep(&output);
-    cut_output_close(&output);
+        error = output_file_keep(&output);
+    output_file_close(&output);
     free(text);
     return error;
 }

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/parts.h"
 #include "document/document.h"
 #include "document/json.h"
 #include "judge/judge.h"
 #include "judge/replays.h"
-#include "parts.h"
 #include "query/bottlenecks_query.h"
 #include "query/status_query.h"
 #include "stream/stream_json.h"

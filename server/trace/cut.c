@@ -70,7 +70,7 @@ static int read_range(const struct cut_plan *plan, const struct reading *reading
 
 struct copying {
     const struct cut_plan *plan;
-    struct cut_output *output;
+    struct output_file *output;
     struct cut_result *result;
     struct trace_reader *reader; /* while it runs */
     struct bytes clean;          /* one event, or the keys */
@@ -82,7 +82,7 @@ struct copying {
 
 static void put(struct copying *copying, const char *text, size_t size)
 {
-    cut_output_write(copying->output, text, size);
+    output_file_write(copying->output, text, size);
     copying->written += size;
 }
 
@@ -194,7 +194,7 @@ static void note_copier(void *user, struct trace_reader *reader)
 }
 
 /* *written: bytes before packing, also where it failed. */
-static int copy_file(const struct cut_plan *plan, struct cut_output *output,
+static int copy_file(const struct cut_plan *plan, struct output_file *output,
                      struct cut_result *result, uint64_t *written)
 {
     struct copying copying = {.plan = plan, .output = output, .result = result};
@@ -206,7 +206,7 @@ static int copy_file(const struct cut_plan *plan, struct cut_output *output,
     if (copying.clean.failed)
         error = -ENOMEM;
     if (error == 0)
-        error = cut_output_finish(output);
+        error = output_file_finish(output);
     bytes_close(&copying.clean);
     *written = copying.written;
     if (output->error != 0 && !copying.clean.failed) {
@@ -229,7 +229,7 @@ static void weigh_head(void *user, struct trace_reader *reader)
 }
 
 /* As much as would have fitted at the same rate, and a little less. */
-static uint64_t next_budget(const struct cut_output *output, uint64_t written)
+static uint64_t next_budget(const struct output_file *output, uint64_t written)
 {
     double packed = (double)output->packer.total_out;
 
@@ -238,7 +238,7 @@ static uint64_t next_budget(const struct cut_output *output, uint64_t written)
 }
 
 static int copy_within(struct cut_plan *plan, const struct cut_weights *weights,
-                       struct cut_output *output, struct cut_result *result)
+                       struct output_file *output, struct cut_result *result)
 {
     uint64_t budget = output->gzip ? UINT64_MAX : plan->request->max_bytes, written;
     int64_t to_ns = plan->to_ns;
@@ -248,7 +248,7 @@ static int copy_within(struct cut_plan *plan, const struct cut_weights *weights,
     for (uint32_t i = 0; error == -EFBIG && i < ATTEMPTS_MAX; i++) {
         plan->to_ns = to_ns;
         result->output_failed = false;
-        error = i == 0 ? 0 : cut_output_restart(output);
+        error = i == 0 ? 0 : output_file_restart(output);
         if (error != 0) {
             result->output_failed = true;
             return error;
@@ -270,7 +270,7 @@ static int copy_within(struct cut_plan *plan, const struct cut_weights *weights,
     return error;
 }
 
-static int weigh_and_copy(struct cut_plan *plan, struct cut_output *output,
+static int weigh_and_copy(struct cut_plan *plan, struct output_file *output,
                           struct cut_result *result)
 {
     struct cut_weights weights;
@@ -309,7 +309,7 @@ bool cut_is_one_pass(const struct cut_request *request)
     return request->range == CUT_WHOLE && request->max_bytes == 0;
 }
 
-int cut_write(const struct cut_request *request, struct cut_output *output,
+int cut_write(const struct cut_request *request, struct output_file *output,
               struct cut_result *result)
 {
     struct cut_plan plan;

@@ -15,7 +15,7 @@
 #define TRACE_CUT_H
 
 #include "ingest/trace/reader.h"
-#include "trace/cut_output.h"
+#include "report/output_file.h"
 
 enum cut_range {
     CUT_WHOLE,
@@ -56,7 +56,7 @@ bool cut_is_one_pass(const struct cut_request *request);
 /* Writes into `output`, which is neither finished nor kept when it fails. 0, or a
  * negative errno with its sentence in result->error: -ESRCH when steps are asked for and
  * the file numbers none. */
-MUST_CHECK int cut_write(const struct cut_request *request, struct cut_output *output,
+MUST_CHECK int cut_write(const struct cut_request *request, struct output_file *output,
                          struct cut_result *result);
 
 #endif

@@ -13,15 +13,14 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "api/parts.h"
 #include "document/json.h"
+#include "files/reading.h"
+#include "files/trace_files.h"
 #include "http/cache.h"
 #include "http/http.h"
 #include "ingest/file/file.h"
-#include "parts.h"
-#include "reading.h"
-#include "serve.h"
 #include "trace/trace.h"
-#include "trace_files.h"
 
 #define PIECE_BYTES ((size_t)256 * 1024)
 
@@ -120,7 +119,7 @@ static bool is_gone(void *call)
 static void take(struct http_call *call, struct api *api, const char *name,
                  struct outcome *outcome)
 {
-    const char *folder = api->options->state_dir;
+    const char *folder = api->state_dir;
     const struct reading_wish wish = {is_gone, call};
     int descriptor;
 
@@ -182,7 +181,7 @@ void upload_serve(struct http_call *call, void *context)
     text = query_text(&query, "name");
     if (!takes_query(call, &query))
         return;
-    if (*api->options->state_dir == '\0') {
+    if (*api->state_dir == '\0') {
         http_refuse(call, 409, NULL, "there is no state folder to keep the file in");
         return;
     }

@@ -90,7 +90,7 @@ static void put_line(struct bytes *line, const struct file_paths *frames, uint32
 }
 
 int flame_write_folded(const struct file_paths *paths, enum flame_metric metric,
-                       struct cut_output *output)
+                       struct output_file *output)
 {
     struct file_paths frames = {0};
     struct bytes line = {0};
@@ -104,7 +104,7 @@ int flame_write_folded(const struct file_paths *paths, enum flame_metric metric,
         if (frames.list[i].self_ns < NS_PER_US)
             continue;
         put_line(&line, &frames, i);
-        cut_output_write(output, line.data, line.size);
+        output_file_write(output, line.data, line.size);
         error = line.failed ? -ENOMEM : 0;
     }
     bytes_close(&line);
@@ -121,7 +121,7 @@ struct flame {
     uint32_t *frame_of; /* by name: index of the frame + 1 */
     uint32_t left_out, profiles;
     struct bytes text;
-    struct cut_output *output;
+    struct output_file *output;
 };
 
 static void flame_close(struct flame *flame)
@@ -133,7 +133,7 @@ static void flame_close(struct flame *flame)
 }
 
 static bool flame_open(struct flame *flame, const struct file_paths *paths,
-                       struct cut_output *output)
+                       struct output_file *output)
 {
     *flame = (struct flame){.paths = paths, .output = output};
     flame->start = calloc(paths->count, sizeof(*flame->start));
@@ -150,7 +150,7 @@ static void weigh(struct flame *flame, enum flame_metric metric)
 
 static void flush(struct flame *flame)
 {
-    cut_output_write(flame->output, flame->text.data, flame->text.size);
+    output_file_write(flame->output, flame->text.data, flame->text.size);
     flame->text.size = 0;
 }
 
@@ -161,7 +161,7 @@ static void put_event(struct flame *flame, char type, uint32_t path, int64_t at_
 
     bytes_format(&flame->text, "%s{\"type\":\"%c\",\"frame\":%u,\"at\":%lld}",
                  first ? "" : ",", type, frame, (long long)at_ns);
-    if (flame->text.size > CUT_OUTPUT_BYTES / 2)
+    if (flame->text.size > OUTPUT_FILE_BYTES / 2)
         flush(flame);
 }
 
@@ -221,7 +221,7 @@ static void put_frames(struct flame *flame)
         bytes_text(&flame->text, count > 1 ? ",{\"name\":" : "{\"name\":");
         bytes_json(&flame->text, name, length, TRACE_NAME_BYTES_MAX);
         bytes_text(&flame->text, "}");
-        if (flame->text.size > CUT_OUTPUT_BYTES / 2)
+        if (flame->text.size > OUTPUT_FILE_BYTES / 2)
             flush(flame);
     }
 }
@@ -248,7 +248,7 @@ static void put_profiles(struct flame *flame)
 }
 
 int flame_write_speedscope(const struct file_paths *paths, const char *name,
-                           struct cut_output *output, uint32_t *left_out)
+                           struct output_file *output, uint32_t *left_out)
 {
     struct flame flame;
     int error = flame_open(&flame, paths, output) ? 0 : -ENOMEM;

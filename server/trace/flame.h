@@ -6,7 +6,7 @@
 #ifndef TRACE_FLAME_H
 #define TRACE_FLAME_H
 
-#include "trace/cut_output.h"
+#include "report/output_file.h"
 #include "trace/flame_order.h"
 
 /* speedscope takes some seconds for more. */
@@ -17,11 +17,11 @@
  * their origins. -ENODATA when the file has no frames, -ENOMEM; else what went wrong with the
  * output is in it. */
 MUST_CHECK int flame_write_folded(const struct file_paths *paths,
-                                  enum flame_metric metric, struct cut_output *output);
+                                  enum flame_metric metric, struct output_file *output);
 
 /* All calls and frames, those of the least time left out beyond FLAME_PATHS_MAX: their
  * time is then in who called them; *left_out of them. */
 MUST_CHECK int flame_write_speedscope(const struct file_paths *paths, const char *name,
-                                      struct cut_output *output, uint32_t *left_out);
+                                      struct output_file *output, uint32_t *left_out);
 
 #endif

@@ -7,14 +7,14 @@
 #include <zlib.h>
 
 #include "api/api.h"
+#include "api/parts.h"
 #include "document/document.h"
 #include "document/json.h"
-#include "parts.h"
+#include "files/trace_files.h"
 #include "query/status_query.h"
 #include "query/window.h"
 #include "trace/call_tree.h"
 #include "trace/trace_writer.h"
-#include "trace_files.h"
 
 #define TRACE_BYTES_MIN     1000000
 #define TRACE_BYTES_MAX     INT64_C(64000000000)

@@ -11,8 +11,8 @@
 
 #include "control/control.h"
 #include "document/json.h"
+#include "files/trace_files.h"
 #include "ingest/file/file.h"
-#include "trace_files.h"
 #include "windows/inside.h"
 
 static const char *const states[] = {"asked", "running", "done", "failed"};

@@ -1,6 +1,6 @@
 /* A configuration file: any bytes; what was taken lies in its range. */
 
-#include "config.h"
+#include "command/config.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -75,11 +75,11 @@ static struct piece cut(struct cut_request request, const struct bytes *text)
 {
     static char path[40];
     struct piece piece = {0};
-    struct cut_output *output = malloc(sizeof(*output));
+    struct output_file *output = malloc(sizeof(*output));
     int file = fuzz_file(text->data, text->size, path);
 
     demand(output != NULL && file >= 0);
-    demand(cut_output_open(output, "/dev/null") == 0);
+    demand(output_file_open(output, "/dev/null") == 0);
     close(output->descriptor);
     output->descriptor = memfd_create("piece", MFD_CLOEXEC);
     output->is_temporary = true; /* it can be begun anew */
@@ -91,7 +91,7 @@ static struct piece cut(struct cut_request request, const struct bytes *text)
     demand(pread(output->descriptor, piece.text, piece.size, 0) == (ssize_t)piece.size);
     demand(piece.error == 0 || piece.result.error[0] != '\0');
     demand(request.max_bytes == 0 || piece.size <= request.max_bytes);
-    cut_output_close(output);
+    output_file_close(output);
     free(output);
     close(file);
     return piece;

@@ -53,13 +53,13 @@ static int cut(uint64_t plan_bytes)
                                   .a = 0,
                                   .b = 1000 * 1000,
                                   .plan_bytes = plan_bytes};
-    struct cut_output *output = calloc(1, sizeof(*output));
+    struct output_file *output = calloc(1, sizeof(*output));
     int error;
 
     assert_non_null(output);
-    assert_int_equal(cut_output_open(output, "/dev/null"), 0);
+    assert_int_equal(output_file_open(output, "/dev/null"), 0);
     error = cut_write(&request, output, &result);
-    cut_output_close(output);
+    output_file_close(output);
     free(output);
     return error;
 }

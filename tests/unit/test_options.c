@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "config.h"
-#include "options.h"
+#include "command/config.h"
+#include "command/options.h"
 
 static struct options options;
 

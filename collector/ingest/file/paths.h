@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ingest/file/index.h"
 #include "ingest/trace/names.h"
 #include "wire/attributes.h"
 
@@ -33,14 +34,6 @@ struct file_path {
     uint32_t origin;       /* of a node of the backward: the path of what made it, which
                               stands before it; 0 else */
     int64_t self_ns, device_ns;
-};
-
-/* Of an array whose items are told apart by their first `key` bytes, whole words of four. */
-struct file_index {
-    uint32_t key, size; /* bytes of an item, in front and in all */
-    uint32_t most;      /* items; a power of two from 1024 on */
-    uint32_t capacity;  /* of the array */
-    uint32_t *slots;    /* open addressing; 0 free */
 };
 
 struct file_paths {

@@ -28,7 +28,7 @@ static void count_wrapper(void)
     atomic_store_explicit(&wrapped, before + 1, memory_order_relaxed);
 }
 
-uint64_t torch_python_calls(void)
+static uint64_t wrapper_calls(void)
 {
     return atomic_load_explicit(&wrapped, memory_order_relaxed);
 }
@@ -149,6 +149,11 @@ static void end(int code)
     probe_end(code);
 }
 
+static int torch_begin(uint32_t scopes)
+{
+    return torch_attach_begin(scopes, wrapper_calls);
+}
+
 static const struct trainglass_python table = {
     .bytes = sizeof(table),
     .major = TRAINGLASS_PYTHON_MAJOR,
@@ -172,7 +177,7 @@ static const struct trainglass_python table = {
     .fact_real = probe_fact_real,
     .fact_bool = fact_bool,
     .capability = capability,
-    .torch_begin = torch_attach_begin,
+    .torch_begin = torch_begin,
     .torch_end = torch_attach_end,
     .ask = probe_ask,
     .gpu_yield = gpu_yield,

@@ -64,9 +64,6 @@ struct trainglass_python {
 #define TRAINGLASS_PYTHON_MAJOR   2u
 #define TRAINGLASS_YIELD_FOR_GOOD 2
 
-/* Wrappers around torch's functions that ran so far. Any thread. */
-uint64_t torch_python_calls(void);
-
 /* Never NULL; lives as long as the process. */
 const struct trainglass_python *trainglass_python(void);
 

@@ -24,16 +24,16 @@ static void fail(struct analyze_keep *keep, const char *path, int error)
 }
 
 typedef int write_paths(struct analyze_keep *keep, const struct file_paths *paths,
-                        struct cut_output *output);
+                        struct output_file *output);
 
 static int write_stacks(struct analyze_keep *keep, const struct file_paths *paths,
-                        struct cut_output *output)
+                        struct output_file *output)
 {
     return flame_write_folded(paths, keep->metric, output);
 }
 
 static int write_flame(struct analyze_keep *keep, const struct file_paths *paths,
-                       struct cut_output *output)
+                       struct output_file *output)
 {
     uint32_t left_out;
     int error = flame_write_speedscope(paths, keep->name, output, &left_out);
@@ -48,16 +48,16 @@ static int write_flame(struct analyze_keep *keep, const struct file_paths *paths
 static void write_one(struct analyze_keep *keep, const struct file_paths *paths,
                       const char *path, write_paths *write_to)
 {
-    struct cut_output output;
-    int error = cut_output_open(&output, path);
+    struct output_file output;
+    int error = output_file_open(&output, path);
 
     if (error == 0)
         error = write_to(keep, paths, &output);
     if (error == 0)
-        error = cut_output_finish(&output);
+        error = output_file_finish(&output);
     if (error == 0)
-        error = cut_output_keep(&output);
-    cut_output_close(&output);
+        error = output_file_keep(&output);
+    output_file_close(&output);
     if (error != 0)
         fail(keep, path, error);
 }

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
+#include "command/options.h"
 #include "document/analysis.h"
-#include "options.h"
 #include "report/compare.h"
 #include "runs/runs.h"
 

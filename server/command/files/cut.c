@@ -168,7 +168,7 @@ static int complain_output(const char *path, int error)
     return EXIT_CANNOT_START;
 }
 
-static void tell(const struct cut_request *request, const struct cut_output *output,
+static void tell(const struct cut_request *request, const struct output_file *output,
                  const struct cut_result *result)
 {
     const char *path = analyze_name(request->path);
@@ -247,7 +247,7 @@ static int find_steps(const char *path, struct window *steps, char *error, size_
 }
 
 /* By numbers that the file does not write, but analyze prints. */
-static int cut_found_steps(struct cut_request *request, struct cut_output *output,
+static int cut_found_steps(struct cut_request *request, struct output_file *output,
                            struct cut_result *result)
 {
     struct window steps = {.kind = WINDOW_STEPS, .a = request->a, .b = request->b};
@@ -262,7 +262,8 @@ static int cut_found_steps(struct cut_request *request, struct cut_output *outpu
 }
 
 /* The exit code, and a line where it is not 0. */
-static int cut(struct cut_request *request, const char *path, struct cut_output *output)
+static int cut(struct cut_request *request, const char *path,
+               struct output_file *output)
 {
     struct cut_result result;
     int error = cut_write(request, output, &result);
@@ -280,7 +281,7 @@ static int cut(struct cut_request *request, const char *path, struct cut_output 
                          result.error[0] != '\0' ? result.error : strerror(-error));
         return error == -ENOMEM ? EXIT_CANNOT_START : EXIT_UNREADABLE;
     }
-    error = cut_output_keep(output);
+    error = output_file_keep(output);
     if (error != 0)
         return complain_output(path, error);
     tell(request, output, &result);
@@ -292,7 +293,7 @@ int command_cut(const struct invocation *invocation)
     const char *path = invocation->flags[FLAG_OUT];
     struct analyze_watch watch = {.path = invocation->argv[0]};
     struct cut_request request;
-    struct cut_output output;
+    struct output_file output;
     int code, error;
 
     if (!read_request(invocation, &request))
@@ -306,8 +307,8 @@ int command_cut(const struct invocation *invocation)
     analyze_watch_signal(SIGHUP);
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error, told so */
     signal(SIGXFSZ, SIG_IGN); /* and so is a file that may grow no more */
-    error = cut_output_open(&output, path);
+    error = output_file_open(&output, path);
     code = error != 0 ? complain_output(path, error) : cut(&request, path, &output);
-    cut_output_close(&output);
+    output_file_close(&output);
     return code;
 }

@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "command/live/child.h"
+#include "command/child.h"
 #include "command/places.h"
 #include "wire/segment.h"
 

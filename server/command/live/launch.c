@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "command/child.h"
 #include "command/client.h"
-#include "command/live/child.h"
 #include "command/places.h"
 #include "serve.h"
 #include "wire/clock.h"

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "options.h"
+#include "command/options.h"
 
 struct launched {
     uint16_t port;    /* 0: there is no server */

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "command/child.h"
 #include "command/command.h"
 #include "command/gate.h"
-#include "command/live/child.h"
 #include "command/live/contract.h"
 #include "command/live/launch.h"
 #include "command/places.h"

@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "command/child.h"
 #include "command/client.h"
 #include "command/command.h"
 #include "command/files/analyze.h"
-#include "command/live/child.h"
 #include "command/live/launch.h"
 #include "command/places.h"
 #include "wire/clock.h"

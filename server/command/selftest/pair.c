@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "command/live/child.h"
+#include "command/child.h"
 #include "command/selftest/step_times.h"
 #include "ingest/group.h"
 #include "wire/clock.h"

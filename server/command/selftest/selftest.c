@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "command/live/child.h"
+#include "command/child.h"
 #include "wire/clock.h"
 
 #define PAIRS_MIN     8u /* before a verdict: the spread of fewer is not known */

@@ -58,15 +58,6 @@ static uint32_t guess_first(const struct parser *parser)
     return parser->count;
 }
 
-bool ahead_note(struct ahead_run *run, const struct ahead_text *text)
-{
-    if (run->text_count == AHEAD_TEXTS)
-        return false;
-    run->texts[run->text_count] = *text;
-    run->texts[run->text_count++].event = (uint16_t)run->count;
-    return true;
-}
-
 /* The event at parser->next, which is an opening brace; false when it is not sound. */
 static bool read_one(struct parser *parser, struct ahead_run *run)
 {

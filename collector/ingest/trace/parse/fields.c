@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-#include "ingest/trace/parse/ahead.h"
+#include "ingest/trace/parse/ahead_run.h"
 #include "wire/hash.h"
 
 #define BIT(mask) (uint32_t) __builtin_ctzll(mask)

@@ -1,6 +1,6 @@
 /* What the handlers of HTTP requests get as their context: the parts of the running server. */
-#ifndef SERVER_PARTS_H
-#define SERVER_PARTS_H
+#ifndef API_PARTS_H
+#define API_PARTS_H
 
 #include "api/api.h"
 

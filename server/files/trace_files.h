@@ -5,8 +5,8 @@
  * all uploads together hold at most `upload_bytes_max` of disk and are at most
  * TRACE_FILES_UPLOADS; for a new one the oldest go, with their sessions.
  */
-#ifndef SERVER_TRACE_FILES_H
-#define SERVER_TRACE_FILES_H
+#ifndef FILES_TRACE_FILES_H
+#define FILES_TRACE_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>

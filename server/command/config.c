@@ -1,4 +1,4 @@
-#include "config.h"
+#include "command/config.h"
 
 #include <errno.h>
 #include <ini.h>

@@ -1,4 +1,4 @@
-#include "trace_files.h"
+#include "files/trace_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "document/analysis.h"
+#include "files/reading.h"
 #include "ingest/file/file.h"
-#include "reading.h"
 
 struct entry {
     struct trace_file file;

@@ -1,11 +1,11 @@
 /* Configuration files: lines `key = value`, comments after # or ;, no sections. The
  * text is foreign: bounded in size and in line length, every value checked. */
-#ifndef SERVER_CONFIG_H
-#define SERVER_CONFIG_H
+#ifndef COMMAND_CONFIG_H
+#define COMMAND_CONFIG_H
 
 #include <stddef.h>
 
-#include "options.h"
+#include "command/options.h"
 
 #define CONFIG_BYTES_MAX (64u * 1024)
 #define CONFIG_LINE_MAX  190u /* inih reads lines of at most 200 bytes in one piece */

@@ -3,8 +3,8 @@
  * Cardinality is bounded: the newest sessions, their trainers, the ten largest ops and
  * the rest as op="other". A name is cut before it becomes a label.
  */
-#ifndef SERVER_METRICS_H
-#define SERVER_METRICS_H
+#ifndef API_METRICS_H
+#define API_METRICS_H
 
 #include "http/bytes.h"
 

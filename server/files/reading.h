@@ -1,6 +1,6 @@
 /* Reads a trace file on a thread of its own, for as long as somebody waits for it. */
-#ifndef SERVER_READING_H
-#define SERVER_READING_H
+#ifndef FILES_READING_H
+#define FILES_READING_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "options.h"
+#include "command/options.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

@@ -1,4 +1,4 @@
-#include "metrics.h"
+#include "api/metrics.h"
 
 #include <inttypes.h>
 #include <math.h>

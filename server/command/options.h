@@ -5,8 +5,8 @@
  * flag > environment > --config FILE > config/trainglass.conf > default.
  * Values are foreign text: nothing is stored that is outside of the table's range.
  */
-#ifndef SERVER_OPTIONS_H
-#define SERVER_OPTIONS_H
+#ifndef COMMAND_OPTIONS_H
+#define COMMAND_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Fails when an #include points against the flow of data, when a header of a library is
-used outside of its one folder, or when a function is called that we do without."""
+"""Fails when an #include points against the flow of data or closes a circle, when a header of a
+library is used outside of its one folder, or when a function is called that we do without."""
+import collections
+import graphlib
 import pathlib
 import re
 import sys
@@ -23,6 +25,8 @@ INSIDE = {  # folder in a folder -> the only ones that it may include besides it
     "collector/ingest/trace/scan": ("wire/", "ingest/trace/"),
     "collector/ingest/trace/feed": ("wire/", "ingest/trace/scan/"),
 }
+SERVER = ("http", "document", "control", "report", "runs", "judge", "files", "windows", "api",
+          "stream", "trace", "", "command")  # each may include those before it
 SERVER_MAY = set(FLOW) - {"collector/probe", "collector/python"}
 ONLY_IN = {  # header -> folders that may know the library
     "civetweb.h": ("server/http", "tests/bench"),
@@ -68,11 +72,52 @@ def check_include(path, name):
         yield f"{folder} must not know {target} ({name})"
 
 
+def server_room(name):
+    """Place in SERVER of a file of the server; None: it is none of its."""
+    parts = pathlib.PurePath(name).parts
+    room = parts[0] if len(parts) > 1 else ""
+    return SERVER.index(room) if room in SERVER else None
+
+
+def check_server(path, name):
+    if path.parts[0] != "server":
+        return
+    own, other = server_room(pathlib.PurePath(*path.parts[1:])), server_room(name)
+    if own is None:
+        yield f"server/{path.parts[1]} has no place among the rooms of the server"
+    elif other is not None and other > own:
+        yield f"server/{SERVER[own]} must not know server/{SERVER[other]} ({name})"
+
+
+def check_circles(root, files):
+    """Headers that include each other in a circle; and .c files, each other's headers."""
+    for ending in ".h", ".c":
+        graph = collections.defaultdict(set)
+        for path in files:
+            if path.suffix != ending:
+                continue
+            own = str(path.with_suffix(""))
+            for name in re.findall(r'^\s*#\s*include\s+"([^"]+)"', (root / path).read_text(),
+                                   flags=re.M):
+                for base in "collector", "server":
+                    other = str(pathlib.Path(base, name).with_suffix(""))
+                    if (root / base / name).is_file() and other != own:
+                        graph[own].add(other)
+        try:
+            graphlib.TopologicalSorter(graph).prepare()
+        except graphlib.CycleError as error:
+            yield f"a circle of *{ending}: {' -> '.join(error.args[1])}"
+
+
 def check_file(root, path):
     text = (root / path).read_text()
     for line, code in enumerate(text.splitlines(), 1):
         match = re.match(r'\s*#\s*include\s+["<]([^">]+)', code)
-        for wrong in check_include(path, match[1]) if match else ():
+        if not match:
+            continue
+        for wrong in check_include(path, match[1]):
+            yield f"{path}:{line}: {wrong}"
+        for wrong in check_server(path, match[1]) if '"' in match[0] else ():
             yield f"{path}:{line}: {wrong}"
     banned = BANNED_IN_PROBE if folder_of(path) == "collector/probe" else BANNED
     for line, code in enumerate(without_comments_and_texts(text).splitlines(), 1):
@@ -83,15 +128,17 @@ def check_file(root, path):
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    wrong, files = [], 0
+    wrong, files = [], []
     for folder in ("collector", "server", "web", "examples", "tests"):
         for path in sorted((root / folder).rglob("*.[ch]")):
             if "node_modules" in path.parts:
                 continue
-            files += 1
-            wrong += check_file(root, path.relative_to(root))
-    print("\n".join(wrong) or f"{files} files: all arrows point one way")
-    sys.exit(bool(wrong) or files == 0)
+            files.append(path.relative_to(root))
+            wrong += check_file(root, files[-1])
+    wrong += check_circles(root, [path for path in files
+                                  if path.parts[0] in ("collector", "server")])
+    print("\n".join(wrong) or f"{len(files)} files: all arrows point one way")
+    sys.exit(bool(wrong) or not files)
 
 
 main()

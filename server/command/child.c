@@ -1,4 +1,4 @@
-#include "command/live/child.h"
+#include "command/child.h"
 
 #include <errno.h>
 #include <signal.h>

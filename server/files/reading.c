@@ -1,4 +1,4 @@
-#include "reading.h"
+#include "files/reading.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* Blocks to a descriptor, through zlib where the name says so. */
-#include "trace/cut_output.h"
+#include "report/output_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +13,9 @@
 /* As for downloads: twice the speed of level 6 for a tenth more bytes. */
 #define LEVEL 1
 
-_Static_assert(CUT_PATH_BYTES >= PATH_MAX, "realpath() writes so many");
+_Static_assert(OUTPUT_PATH_BYTES >= PATH_MAX, "realpath() writes so many");
 
-static int begin_packing(struct cut_output *output)
+static int begin_packing(struct output_file *output)
 {
     memset(&output->packer, 0, sizeof(output->packer));
     return !output->gzip || deflateInit2(&output->packer, LEVEL, Z_DEFLATED, 15 + 16, 8,
@@ -25,7 +25,7 @@ static int begin_packing(struct cut_output *output)
 }
 
 /* A new file beside `path`, with the rights that any new file gets. */
-static int open_temporary(struct cut_output *output)
+static int open_temporary(struct output_file *output)
 {
     mode_t mask = umask(0);
 
@@ -38,7 +38,7 @@ static int open_temporary(struct cut_output *output)
     return fchmod(output->descriptor, 0666 & ~mask) == 0 ? 0 : -errno;
 }
 
-static int open_path(struct cut_output *output, const char *path)
+static int open_path(struct output_file *output, const char *path)
 {
     struct stat status;
     int exists = stat(path, &status);
@@ -63,24 +63,24 @@ static int open_path(struct cut_output *output, const char *path)
     return open_temporary(output);
 }
 
-int cut_output_open_plain(struct cut_output *output, const char *path)
+int output_file_open_plain(struct output_file *output, const char *path)
 {
     memset(output, 0, sizeof(*output));
     output->descriptor = -1;
-    output->block = malloc(CUT_OUTPUT_BYTES);
+    output->block = malloc(OUTPUT_FILE_BYTES);
     return output->block == NULL ? -ENOMEM : open_path(output, path);
 }
 
-int cut_output_open(struct cut_output *output, const char *path)
+int output_file_open(struct output_file *output, const char *path)
 {
     size_t length = strlen(path);
-    int error = cut_output_open_plain(output, path);
+    int error = output_file_open_plain(output, path);
 
     output->gzip = length > 3 && strcmp(path + length - 3, ".gz") == 0;
     return error != 0 ? error : begin_packing(output);
 }
 
-static void write_out(struct cut_output *output, const char *data, size_t size)
+static void write_out(struct output_file *output, const char *data, size_t size)
 {
     if (output->error == 0 && output->max_bytes > 0 &&
         size > output->max_bytes - output->bytes)
@@ -98,13 +98,13 @@ static void write_out(struct cut_output *output, const char *data, size_t size)
     }
 }
 
-static void flush(struct cut_output *output)
+static void flush(struct output_file *output)
 {
     write_out(output, output->block, output->held);
     output->held = 0;
 }
 
-static void pack(struct cut_output *output, const void *data, size_t size, int mode)
+static void pack(struct output_file *output, const void *data, size_t size, int mode)
 {
     z_stream *packer = &output->packer;
     int result = Z_OK;
@@ -114,17 +114,17 @@ static void pack(struct cut_output *output, const void *data, size_t size, int m
     while (output->error == 0 && result == Z_OK &&
            (packer->avail_in > 0 || mode == Z_FINISH)) {
         packer->next_out = (Bytef *)output->block + output->held;
-        packer->avail_out = (uInt)(CUT_OUTPUT_BYTES - output->held);
+        packer->avail_out = (uInt)(OUTPUT_FILE_BYTES - output->held);
         result = deflate(packer, mode);
-        output->held = CUT_OUTPUT_BYTES - packer->avail_out;
+        output->held = OUTPUT_FILE_BYTES - packer->avail_out;
         if (output->max_bytes > 0 && packer->total_out > output->max_bytes)
             output->error = -EFBIG;
-        if (output->held == CUT_OUTPUT_BYTES)
+        if (output->held == OUTPUT_FILE_BYTES)
             flush(output);
     }
 }
 
-void cut_output_write(struct cut_output *output, const void *data, size_t size)
+void output_file_write(struct output_file *output, const void *data, size_t size)
 {
     const char *bytes = data;
 
@@ -132,9 +132,9 @@ void cut_output_write(struct cut_output *output, const void *data, size_t size)
         pack(output, data, size, Z_NO_FLUSH);
         return;
     }
-    if (size > CUT_OUTPUT_BYTES - output->held)
+    if (size > OUTPUT_FILE_BYTES - output->held)
         flush(output);
-    if (size > CUT_OUTPUT_BYTES) {
+    if (size > OUTPUT_FILE_BYTES) {
         write_out(output, bytes, size);
         return;
     }
@@ -142,7 +142,7 @@ void cut_output_write(struct cut_output *output, const void *data, size_t size)
     output->held += size;
 }
 
-int cut_output_finish(struct cut_output *output)
+int output_file_finish(struct output_file *output)
 {
     if (output->gzip)
         pack(output, "", 0, Z_FINISH);
@@ -150,7 +150,7 @@ int cut_output_finish(struct cut_output *output)
     return output->error;
 }
 
-int cut_output_restart(struct cut_output *output)
+int output_file_restart(struct output_file *output)
 {
     if (!output->is_temporary)
         return -ESPIPE;
@@ -165,7 +165,7 @@ int cut_output_restart(struct cut_output *output)
     return begin_packing(output);
 }
 
-int cut_output_keep(struct cut_output *output)
+int output_file_keep(struct output_file *output)
 {
     int failed = close(output->descriptor) != 0 ? -errno : 0;
 
@@ -178,7 +178,7 @@ int cut_output_keep(struct cut_output *output)
     return 0;
 }
 
-void cut_output_close(struct cut_output *output)
+void output_file_close(struct output_file *output)
 {
     if (output->gzip)
         deflateEnd(&output->packer);

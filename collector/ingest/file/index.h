@@ -1,0 +1,31 @@
+/* An array whose items are there once each, and an index that finds them. Item 0 is nobody's.
+ * `items` points at the pointer that owns the array: free() both that and `slots`. */
+#ifndef INGEST_FILE_INDEX_H
+#define INGEST_FILE_INDEX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/attributes.h"
+
+struct file_index {
+    uint32_t key,
+        size;      /* bytes of an item: those in front that tell it apart, whole words
+                           of four, at most 16; and all */
+    uint32_t most; /* items; a power of two from 1024 on */
+    uint32_t capacity; /* of the array */
+    uint32_t *slots;   /* open addressing; 0 free */
+};
+
+/* False without memory; then too the caller frees. */
+MUST_CHECK bool file_index_open(struct file_index *index, void *items, uint32_t *count);
+
+/* Twice the room in the array and the index, where the array is full. False at `most` items,
+ * or without memory. */
+MUST_CHECK bool file_index_grow(struct file_index *index, void *items, uint32_t count);
+
+/* The item that begins as `item` does, which is added where there is none; 0 without room. */
+uint32_t file_index_add(struct file_index *index, void *items, uint32_t *count,
+                        const void *item);
+
+#endif
