@@ -1,6 +1,6 @@
 /* Work that its neighbour makes needless, and modules: each rule on numbers made by hand, and
  * the healthy job beside it. */
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 static struct gpu_device device;
 

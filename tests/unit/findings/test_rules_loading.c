@@ -1,5 +1,5 @@
 /* What of loading to work on, as the finding of late batches says it. */
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 /* 60 of 100 ms wait for data, on 8 cores. */
 static void put_loader(double workers)

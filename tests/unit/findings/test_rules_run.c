@@ -1,6 +1,6 @@
 /* What a run does beside its steps, and the room that it has in memory: each rule on
  * numbers made by hand, and the healthy job beside it. */
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 #define GIB (1024 * MIB)
 

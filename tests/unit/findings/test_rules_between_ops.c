@@ -1,5 +1,5 @@
 /* Rules over a training thread that is in no op: what they say, and where they are silent. */
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 static void sleeps(uint32_t part, double share, const char *place)
 {

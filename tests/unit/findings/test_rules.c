@@ -1,5 +1,5 @@
 /* Rules over rhythm and load, each on numbers made by hand. */
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 static void steady_steps_on_a_free_machine_have_no_findings(void **state)
 {

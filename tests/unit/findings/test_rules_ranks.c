@@ -1,5 +1,5 @@
 /* The rule over ranks: what it says of the one that the others wait for. */
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 static struct rank_row rows[4];
 

@@ -1,5 +1,5 @@
 /* Ranks on the CPU that wait for each other in collectives. */
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 static void give(struct op_row *rows, uint32_t count)
 {

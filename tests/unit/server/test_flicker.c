@@ -13,7 +13,7 @@
 #include "judge/judge.h"
 #include "judge/replays.h"
 #include "query/bottlenecks_query.h"
-#include "simulated_job.h"
+#include "unit/simulated_job.h"
 #include "unit/hand.h"
 #include "unit/kernel_step.h"
 

@@ -1,5 +1,5 @@
 /* What is said of a job on the CPU where no finding gives much back. */
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 static struct op_row rows[3];
 static struct rank_row ranks[2];

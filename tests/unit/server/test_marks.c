@@ -14,7 +14,7 @@
 #include "aggregate/state.h"
 #include "judge/judge.h"
 #include "query/bottlenecks_query.h"
-#include "simulated_job.h"
+#include "unit/simulated_job.h"
 
 #define MS INT64_C(1000000)
 #define S  INT64_C(1000000000)

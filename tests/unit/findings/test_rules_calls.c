@@ -1,7 +1,7 @@
 /* Calls of the runtime, kernels by what they are, and the link to a device: each rule on
  * numbers made by hand, and the healthy job beside it. */
 #include "query/ops_inside.h"
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 #define NCCL "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)"
 

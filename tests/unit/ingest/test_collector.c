@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "aggregate/state.h"
-#include "fake_segment.h"
+#include "unit/fake_segment.h"
 #include "ingest/collector.h"
 #include "ingest/guard.h"
 #include "ingest/source.h"

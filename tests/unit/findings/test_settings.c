@@ -1,6 +1,6 @@
 /* What is advised to users of a framework: the settings that they write. */
 #include "findings/settings.h"
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 static bool advises(const struct finding *finding, const char *part)
 {

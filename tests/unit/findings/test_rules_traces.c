@@ -1,6 +1,6 @@
 /* Rules over what trace files of the world tell in few words: how ranks share the model,
  * which device it is, whose memory is copied. */
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 static struct gpu_device device;
 

@@ -1,5 +1,5 @@
 /* Rules over what GPUs and workers say of themselves, each on numbers made by hand. */
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 #define GIB (1024.0 * 1024 * 1024)
 

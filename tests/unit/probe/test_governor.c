@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "probe/budget/governor.h"
-#include "simulated_job.h"
+#include "unit/simulated_job.h"
 
 #define DETAIL  ((uint32_t)(EVENT_STEP_OPS | EVENT_STEP_KERNELS))
 #define CARRIED ((uint32_t)(RECORDING_PHASES | RECORDING_MEMORY))

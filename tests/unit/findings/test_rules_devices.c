@@ -1,5 +1,5 @@
 /* Advice names what there is for the device at hand, and what is done once is no step's. */
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 static struct gpu_device device;
 

@@ -1,7 +1,7 @@
 /* What a machine that others use too does to steps is no finding of the job. */
 #include "query/numbers.h"
-#include "rule_summary.h"
-#include "simulated_job.h"
+#include "unit/rule_summary.h"
+#include "unit/simulated_job.h"
 
 static struct slow_step slow = {
     .number = 1, .duration_ns = 900 * MS, .cause = "unknown"};

@@ -1,7 +1,7 @@
 /* How a device works off what it is given: short kernels, streams in turn, a host that is
  * far ahead, copies of each direction, and what is left unexplained. */
 #include "query/ops_inside.h"
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 static struct gpu_device device;
 

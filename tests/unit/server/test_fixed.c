@@ -11,7 +11,7 @@
 
 #include "judge/judge.h"
 #include "query/bottlenecks_query.h"
-#include "simulated_job.h"
+#include "unit/simulated_job.h"
 #include "unit/hand.h"
 
 #define STEP_MS   50

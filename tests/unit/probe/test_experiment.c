@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "probe/budget/experiment.h"
-#include "simulated_job.h"
+#include "unit/simulated_job.h"
 
 #define EFFECT_NS 20e3 /* 2 % of a step */
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "hand.h"
+#include "unit/hand.h"
 #include "query/bottlenecks_query.h"
 
 static const uint64_t two_blocks =

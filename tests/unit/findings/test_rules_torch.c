@@ -1,7 +1,7 @@
 /* How torch is used: compiled, copied, spread over devices; and what a job without it is
  * told instead. */
 #include "query/ops_inside.h"
-#include "rule_summary.h"
+#include "unit/rule_summary.h"
 
 static struct gpu_device device;
 
