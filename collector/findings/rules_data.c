@@ -4,16 +4,8 @@
 #include <string.h>
 
 #include "findings/loading.h"
+#include "findings/loading_wait.h"
 #include "findings/settings.h"
-
-/* More loader processes than that seldom help, and each costs memory. */
-#define WORKERS_MAX 16.0
-
-/* Workers that use less of a core than this wait for their storage. */
-#define STORAGE_BOUND 0.5
-
-/* More than this of the cores beside the trainer: they are what is short. */
-#define CORES_TAKEN 0.8
 
 /* Batches that each worker has ready: more seldom help, and each costs memory. */
 #define AHEAD 4.0
@@ -23,78 +15,6 @@
 
 /* What helps where more workers do not. */
 #define CHEAPER_SAMPLES "cheaper samples (decode and resize once, store the result)"
-
-/* A trace file says that there are workers, but not how many. */
-static bool is_uncounted(const struct rule_context *context)
-{
-    return rule_number(context, FACT_DATALOADER_UNCOUNTED) >= 1;
-}
-
-/* A job that only evaluates does not describe its loader, but tells of its waits. */
-static double workers_now(const struct rule_context *context)
-{
-    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    bool told = !isnan(context->train->waited_ns) || is_uncounted(context);
-
-    return !isnan(workers) ? workers
-           : told          ? fmax(context->summary->load.workers, 1)
-                           : 0;
-}
-
-/* All workers together use most of the cores beside the trainer. */
-static bool all_cores_load(const struct rule_context *context)
-{
-    const struct load *load = &context->summary->load;
-    double cores = rule_cores(context); /* NaN: nobody knows */
-
-    return cores > 0 &&
-           load->workers * load->worker_cpu_share >= CORES_TAKEN * fmax(cores - 1, 1);
-}
-
-/* Of a loader that has some: others idle beside a trainer that loads by itself. */
-static bool waits_for_storage(const struct rule_context *context)
-{
-    return !(rule_number(context, FACT_DATALOADER_WORKERS) < 1) &&
-           context->summary->load.workers > 0 && !loading_keeps_up(context) &&
-           loading_worker_share(context) < STORAGE_BOUND && !all_cores_load(context);
-}
-
-/* How much of its loading a trainer that loads by itself sleeps, more than half of it: by
- * looks at it; without any, what its sleep in all leaves for loading though all else were
- * sleep. */
-static bool sleeps_while_loading(const struct rule_context *context)
-{
-    const struct steps_summary *train = context->train;
-    const struct between_ops *between = &context->summary->between_ops;
-    double data = train->phase_ns[EVENT_PHASE_DATA];
-    double seen = between->asleep[EVENT_PHASE_DATA].share * train->mean_ns;
-    double left =
-        context->summary->load.asleep_share * train->mean_ns - (train->mean_ns - data);
-
-    return workers_now(context) < 1 &&
-           (between->looks > 0 && !isnan(seen) ? seen : left) >
-               (1 - STORAGE_BOUND) * data;
-}
-
-/* Pinned as advised, the thread that pins takes over; a thread of a native program hands over
- * a pointer. */
-static double taking_over_ns(const struct rule_context *context)
-{
-    return rule_has_device(context) || context->summary->native
-               ? 0
-               : loading_taking_ns(loading_tensors(context));
-}
-
-/* How many workers the machine has cores for, beside the trainer, which may be none; those
- * that wait for their storage need none of their own. */
-static double workers_possible(const struct rule_context *context)
-{
-    double cores = rule_cores(context);
-
-    if (waits_for_storage(context) || sleeps_while_loading(context))
-        return WORKERS_MAX;
-    return isnan(cores) ? 4 : fmin(fmax(floor(cores) - 1, 0), WORKERS_MAX);
-}
 
 /* More workers for a data set that has no length, as far as is known: each of them yields
  * all of an IterableDataset that does not ask which worker it is in. */
@@ -107,9 +27,10 @@ static bool may_repeat_samples(const struct rule_context *context, double wanted
 /* Why there are workers enough, though the training waits for them. */
 static const char *no_more(struct rule_context *context)
 {
-    if (all_cores_load(context))
+    if (loading_takes_all_cores(context))
         return "All cores load already";
-    if (workers_possible(context) < WORKERS_MAX && rule_cores(context) > 0)
+    if (loading_workers_possible(context) < LOADING_WORKERS_MAX &&
+        rule_cores(context) > 0)
         return rule_print(context, "More workers find no core of their own among %s",
                           rule_cores_text(context));
     return "More workers than these seldom help";
@@ -131,7 +52,7 @@ static void advise_loading(struct rule_context *context, struct finding *finding
                     "Fill the next batch in a thread of its own while this one trains: "
                     "two buffers in turns, `trainglass_phase_begin(TRAINGLASS_DATA)` "
                     "around the wait for it");
-    else if (is_uncounted(context))
+    else if (loading_is_uncounted(context))
         rule_advise(finding, "More workers than now (`num_workers`) while cores are "
                              "free; else " CHEAPER_SAMPLES);
     else if (isnan(workers))
@@ -166,7 +87,8 @@ static void advise_data(struct rule_context *context, struct finding *finding,
                         double workers, double wanted)
 {
     advise_loading(context, finding, workers, wanted);
-    if (workers >= 1 && waits_for_storage(context) && !loading_is_collating(context))
+    if (workers >= 1 && loading_waits_for_storage(context) &&
+        !loading_is_collating(context))
         rule_advise(
             finding,
             "The workers wait for their storage: copy the set to a local disk, or read "
@@ -190,97 +112,9 @@ static void advise_data(struct rule_context *context, struct finding *finding,
     loading_advise_watching(context, finding);
 }
 
-struct loading {
-    double waited; /* in all; `data` is the part that loading faster would end */
-    double data, compute, now, wanted, left; /* times in ns per step */
-    double guess; /* in `data`: what is taken over; 0 where the job tells itself */
-};
-
-/* While the host waits, a device still works off what is queued: no more can be won than
- * it idles for data. */
-static double most_to_win(const struct rule_context *context, double price)
-{
-    const struct gpu_device *device = rule_device(context);
-    double idle = device == NULL ? price : device->idle_ns[GPU_IDLE_DATA];
-
-    return idle < price ? idle : price;
-}
-
-/* What faster workers would end: the wait until a batch was there. Where nobody tells of it
- * no more than the trainer sleeps, for to take a batch over needs a core too. */
-static double waits_for_workers(const struct rule_context *context, double waited)
-{
-    double told = fmax(context->train->waited_ns - loading_told_apart_ns(context), 0);
-    double asleep = context->summary->load.asleep_share * context->train->mean_ns;
-
-    if (isnan(context->train->waited_ns))
-        told = fmin(waited - TAKING_LEAST * taking_over_ns(context),
-                    isnan(asleep) ? (double)INFINITY : asleep);
-    else
-        told += loading_unanswered_ns(context);
-    /* Where nobody knows of a wait for data, what it sleeps is none. */
-    return isnan(waited) ? waited
-                         : fmin(told, waited) - loading_kept_from_cores_ns(context);
-}
-
-/* As many as now: more are no use, they keep up, or nobody knows how many there are. */
-static double workers_wanted(const struct rule_context *context, double now)
-{
-    double possible = workers_possible(context);
-
-    if (context->summary->native)
-        possible = fmin(possible, 1); /* a thread beside the trainer's */
-    return is_uncounted(context) || loading_keeps_up(context)
-               ? now
-               : fmax(fmin(now < 1 ? 4 : 2 * now, possible), now);
-}
-
-static struct loading look_at(const struct rule_context *context)
-{
-    const struct steps_summary *train = context->train;
-    double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    struct loading loading = {.waited = train->phase_ns[EVENT_PHASE_DATA] -
-                                        loading_told_apart_ns(context),
-                              .now = workers_now(context)};
-
-    loading.wanted = workers_wanted(context, loading.now);
-    /* Also what no worker loads yet will cost its way between processes. */
-    if (workers < 1 && loading.wanted > loading.now)
-        loading.guess = taking_over_ns(context) *
-                        (context->summary->head.from_file ? TAKING_LEAST : 1);
-    loading.data = loading.now >= 1 ? waits_for_workers(context, loading.waited)
-                                    : loading.waited - loading.guess;
-    /* While some batch is far later than the others, the workers load on. */
-    loading.compute = train->mean_ns - loading.data -
-                      (train->phase_ns[EVENT_PHASE_DATA] - loading.waited);
-    /* What a batch takes those who load it: workers that are waited for, all of their time;
-     * one that takes over from the trainer all of its loading, and its half of handing over.
-     * They load while the step computes. */
-    double batch = loading.now < 1 ? loading.waited + loading.guess / 2
-                                   : loading.now * (loading.data + loading.compute);
-    double left = batch / loading.wanted - loading.compute;
-
-    if (loading.wanted > loading.now)
-        loading.left = left > 0 ? left : 0;
-    return loading;
-}
-
-double rule_own_loading_ns(const struct rule_context *context)
-{
-    double data = context->train->phase_ns[EVENT_PHASE_DATA];
-
-    return rule_number(context, FACT_DATALOADER_WORKERS) < 1 && data > 0 ? data : 0;
-}
-
-double rule_loading_ns(const struct rule_context *context)
-{
-    double ns = most_to_win(context, look_at(context).data);
-
-    return ns > 0 ? ns : 0;
-}
-
 /* "12 ms waiting - 2 ms that no loader saves" where that is not all of it. */
-static const char *wait_of(struct rule_context *context, const struct loading *loading)
+static const char *wait_of(struct rule_context *context,
+                           const struct loading_wait *loading)
 {
     double rest = loading->waited - loading->data;
 
@@ -296,7 +130,7 @@ static const char *wait_of(struct rule_context *context, const struct loading *l
 
 /* `most`: what can be won, of which more workers win all. */
 static const char *formula_of(struct rule_context *context,
-                              const struct loading *loading, double most)
+                              const struct loading_wait *loading, double most)
 {
     const char *wait = wait_of(context, loading), *won = rule_ms(context, most);
     bool idles = most < loading->data - loading->left;
@@ -318,7 +152,7 @@ static const char *formula_of(struct rule_context *context,
 }
 
 static void add_evidence(struct rule_context *context, struct finding *finding,
-                         const struct loading *loading, double workers)
+                         const struct loading_wait *loading, double workers)
 {
     double step = context->train->mean_ns;
 
@@ -332,17 +166,17 @@ static void add_evidence(struct rule_context *context, struct finding *finding,
     loading_evidence(context, finding);
     if (loading->now >= 1 && context->summary->load.workers > 0)
         rule_evidence_text(context, finding, "bound_by",
-                           loading_keeps_up(context)       ? "few batches"
-                           : loading_is_collating(context) ? "collate_fn"
-                           : waits_for_storage(context)    ? "storage"
-                                                           : "cores");
+                           loading_keeps_up(context)            ? "few batches"
+                           : loading_is_collating(context)      ? "collate_fn"
+                           : loading_waits_for_storage(context) ? "storage"
+                                                                : "cores");
     rule_evidence(finding, "batch_size",
                   rule_number(context, FACT_DATALOADER_BATCH_SIZE));
     rule_evidence(finding, "cores", rule_cores(context));
 }
 
 static void describe(struct rule_context *context, struct finding *finding,
-                     const struct loading *loading)
+                     const struct loading_wait *loading)
 {
     double step = context->train->mean_ns;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
@@ -354,8 +188,8 @@ static void describe(struct rule_context *context, struct finding *finding,
     finding->sentence = rule_print(
         context, "%s of %s of a step wait for data%s%s%s%s%s",
         rule_ms(context, loading->waited), rule_ms(context, step),
-        is_uncounted(context) ? ", though workers load it"
-        : isnan(workers)      ? ""
+        loading_is_uncounted(context) ? ", though workers load it"
+        : isnan(workers)              ? ""
         : workers < 1
             ? ", loaded by the trainer itself (num_workers=0)"
             : rule_print(context, ", with %s", rule_workers(context, workers)),
@@ -363,7 +197,7 @@ static void describe(struct rule_context *context, struct finding *finding,
         loading_keeps_up(context)
             ? rule_print(context, "; in %.3g %% of the steps no batch was ready",
                          100 * context->train->late_share)
-        : !waits_for_storage(context) || loading_is_collating(context) ? ""
+        : !loading_waits_for_storage(context) || loading_is_collating(context) ? ""
         : workers > 1 ? " that wait for their storage"
                       : " that waits for its storage",
         workers >= 1 ? part : "",
@@ -399,10 +233,10 @@ struct price {
 /* What is told must surely be won: a wait that no loader saves is no finding, nor one that
  * may be nothing but a few late batches. A file has the few steps that somebody chose. */
 static struct price price_of(const struct rule_context *context,
-                             const struct loading *loading)
+                             const struct loading_wait *loading)
 {
     bool whole = loading->wanted > loading->now || loading_hides_few_late(context);
-    double most = most_to_win(context, loading->data - loading->left);
+    double most = loading_most_to_win(context, loading->data - loading->left);
     double ns = whole ? most : most / 2;
     double error = loading->now >= 1 && !isnan(context->train->waited_ns)
                        ? loading_waited_error_ns(context)
@@ -419,10 +253,10 @@ struct loading_saves findings_loading_saves(const struct bottlenecks_answer *sum
     const struct findings_settings settings = findings_configured();
     const struct rule_context context = {
         .summary = summary, .train = &summary->steps.train, .settings = &settings};
-    struct loading loading = look_at(&context);
+    struct loading_wait loading = loading_wait(&context);
     double unsaved = fmax(loading.waited - loading.data - loading.guess, 0);
     double most = summary->steps.train.phase_ns[EVENT_PHASE_DATA] - unsaved;
-    double taking = loading.guess > 0 ? taking_over_ns(&context) : 0;
+    double taking = loading.guess > 0 ? loading_taking_over_ns(&context) : 0;
 
     return (struct loading_saves){.least_ns = most - TAKING_MOST * taking,
                                   .most_ns = most - TAKING_LEAST * taking};
@@ -431,7 +265,7 @@ struct loading_saves findings_loading_saves(const struct bottlenecks_answer *sum
 double rule_told_loading_ns(const struct rule_context *context)
 {
     const struct rule_context strict = rule_strict(context);
-    struct loading loading = look_at(&strict);
+    struct loading_wait loading = loading_wait(&strict);
     double step = context->train->mean_ns, slow = loading_slow_worker_ns(context);
     bool told = price_of(&strict, &loading).least >=
                 rule_threshold(context, "data-loading") * step;
@@ -442,7 +276,7 @@ double rule_told_loading_ns(const struct rule_context *context)
 
 static void find_loading(struct rule_context *context)
 {
-    struct loading loading = look_at(context);
+    struct loading_wait loading = loading_wait(context);
     struct price price = price_of(context, &loading);
 
     if (!rule_reaches(context, price.least))

@@ -14,9 +14,8 @@
 #include "ingest/between_ops.h"
 #include "ingest/guard.h"
 #include "ingest/host.h"
-#include "ingest/notes.h"
 #include "ingest/source.h"
-#include "ingest/watch.h"
+#include "ingest/sources.h"
 #include "wire/clock.h"
 
 #define NS_PER_MS INT64_C(1000000)
@@ -39,7 +38,6 @@
 #define HOST_NS   (1000 * NS_PER_MS)
 #define LATE_NS   (50 * NS_PER_MS)
 
-#define SOURCES_MAX 2048u
 /* One source may not keep the others waiting: 64 Ki events take a few milliseconds. */
 #define BUDGET 65536u
 
@@ -47,11 +45,8 @@ struct collector {
     struct store *store; /* borrowed */
     pthread_t thread;
     int wake; /* eventfd: stop or settle */
-    struct watch watch;
+    struct sources sources;
     struct host host;
-    struct source **sources;
-    uint32_t source_count;
-    int64_t scanned_ns;
     struct between_ops_clock looks; /* at training threads */
     bool rescan;
     bool settling; /* this pass answers a settle: nothing waits for its time */
@@ -66,130 +61,6 @@ struct collector {
 static int64_t now_ns(void)
 {
     return (int64_t)clock_ns(CLOCK_MONOTONIC);
-}
-
-/* `looked_at`: how many files are; 0 where it is the store that has no more place. */
-static void leave_out(struct collector *collector, const struct watch_file *file,
-                      uint32_t looked_at)
-{
-    struct watch *watch = &collector->watch;
-
-    for (uint32_t i = 0; i < watch->count; i++) {
-        if (strcmp(watch->directories[i].path, file->directory) != 0)
-            continue;
-        watch->directories[i].looked_at = looked_at;
-        watch->directories[i].crowded = looked_at == 0;
-    }
-}
-
-static void add_file(void *user, const struct watch_file *file)
-{
-    struct collector *collector = user;
-
-    for (uint32_t i = 0; i < collector->source_count; i++) {
-        struct source *known = collector->sources[i];
-
-        /* An inode comes again after its file is gone, its random name does not. */
-        if (known->inode != file->inode || known->device != file->device ||
-            strcmp(known->path, file->path) != 0)
-            continue;
-        known->seen_ns = collector->scanned_ns;
-        return;
-    }
-    if (collector->source_count == SOURCES_MAX) {
-        leave_out(collector, file, SOURCES_MAX);
-        return;
-    }
-    struct source *source = malloc(sizeof(*source));
-
-    if (source == NULL)
-        return;
-    int error = source_open(source, collector->store, file->path);
-
-    /* Not whole yet, gone again, or no room for it now: the next scan tries again. */
-    if (error == -EAGAIN || error == -ENOENT || error == -EMFILE || error == -ENFILE ||
-        error == -ENOMEM || error == -ENOSPC) {
-        if (error == -ENOSPC)
-            leave_out(collector, file, 0);
-        free(source);
-        return;
-    }
-    source->seen_ns = collector->scanned_ns;
-    source->device = file->device;
-    source->inode = file->inode;
-    source->state = error != 0 ? SOURCE_LOST : SOURCE_LIVE;
-    if (error == 0 && source_died(source)) {
-        /* Once more: it may have gone on between being opened and its death. */
-        source_look(source, collector->store, now_ns());
-        if (source->state != SOURCE_LOST)
-            source_put_off(source, collector->store);
-    }
-    collector->sources[collector->source_count++] = source;
-}
-
-static void tell_watches(struct collector *collector)
-{
-    struct store *store = collector->store;
-
-    pthread_rwlock_wrlock(&store->lock);
-    store->watch_count = collector->watch.count;
-    for (uint32_t i = 0; i < collector->watch.count; i++) {
-        struct watch_directory *from = &collector->watch.directories[i];
-        struct watch_state *to = &store->watches[i];
-
-        snprintf(to->path, sizeof(to->path), "%s", from->path);
-        snprintf(to->reason, sizeof(to->reason), "%s", from->reason);
-        to->readable = from->readable;
-        to->segments = from->segments;
-        /* What is left out is said where the folder is. */
-        if (from->looked_at != 0)
-            snprintf(
-                to->reason, sizeof(to->reason),
-                "holds more files than the %u that are looked at: `trainglass clean` "
-                "removes what ended jobs left",
-                from->looked_at);
-        else if (from->crowded)
-            snprintf(
-                to->reason, sizeof(to->reason),
-                "more processes run than are shown: %u sessions, and %u processes of a "
-                "session; those beyond are recorded and left out here",
-                STORE_SESSIONS_MAX, STATE_PROCESSES);
-        from->looked_at = 0;
-        from->crowded = false;
-    }
-    pthread_rwlock_unlock(&store->lock);
-}
-
-/* What is read to its end and has no file any more is known well enough. */
-static void forget_gone(struct collector *collector)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < collector->source_count; i++) {
-        struct source *source = collector->sources[i];
-
-        if (source->state >= SOURCE_DONE && source->seen_ns < collector->scanned_ns) {
-            source_close(source);
-            free(source);
-            continue;
-        }
-        collector->sources[kept++] = source;
-    }
-    collector->source_count = kept;
-}
-
-static void scan(struct collector *collector, int64_t now)
-{
-    collector->rescan = false;
-    collector->scanned_ns = now;
-    notes_tell_commands(&collector->watch, collector->store);
-    watch_scan(&collector->watch, ".end", notes_add_end, collector->store);
-    watch_scan(&collector->watch, ".seg", add_file, collector);
-    /* Again: a note's session may have come with this scan. */
-    watch_scan(&collector->watch, ".end", notes_add_end, collector->store);
-    watch_scan(&collector->watch, ".seg", add_file, collector);
-    tell_watches(collector);
-    forget_gone(collector);
 }
 
 /* Reads a dead source to its end. */
@@ -275,16 +146,16 @@ static uint64_t pass(struct collector *collector, int64_t now, uint32_t *alive)
     bool read_one = false;
 
     *alive = 0;
-    for (uint32_t i = 0; i < collector->source_count; i++) {
-        struct source *source = collector->sources[i];
+    for (uint32_t i = 0; i < collector->sources.count; i++) {
+        struct source *source = collector->sources.list[i];
 
         if (source->state != SOURCE_LIVE)
             continue;
         folded += serve_live(collector, source, now);
         *alive += source->state == SOURCE_LIVE;
     }
-    for (uint32_t i = collector->source_count; i-- > 0 && !read_one;) {
-        struct source *source = collector->sources[i];
+    for (uint32_t i = collector->sources.count; i-- > 0 && !read_one;) {
+        struct source *source = collector->sources.list[i];
 
         if (source->state != SOURCE_WAITING ||
             !is_wanted(collector, source, *alive > 0))
@@ -298,8 +169,9 @@ static uint64_t pass(struct collector *collector, int64_t now, uint32_t *alive)
 
 static void wait_for_news(struct collector *collector, int timeout_ms)
 {
-    struct pollfd descriptors[] = {{.fd = collector->wake, .events = POLLIN},
-                                   {.fd = collector->watch.inotify, .events = POLLIN}};
+    struct pollfd descriptors[] = {
+        {.fd = collector->wake, .events = POLLIN},
+        {.fd = collector->sources.watch.inotify, .events = POLLIN}};
     uint64_t count;
 
     if (poll(descriptors, 2, timeout_ms) <= 0)
@@ -307,7 +179,7 @@ static void wait_for_news(struct collector *collector, int timeout_ms)
     if (descriptors[0].revents & POLLIN)
         (void)!read(collector->wake, &count, sizeof(count));
     if (descriptors[1].revents & POLLIN)
-        collector->rescan |= watch_told(&collector->watch);
+        collector->rescan |= watch_told(&collector->sources.watch);
 }
 
 /* In time, or not at all: whoever comes late has waited for a core, and would see other
@@ -317,9 +189,10 @@ static void sample_between_ops(struct collector *collector)
     int64_t now = now_ns();
     bool late = now - collector->looks.next_ns > LATE_NS, asked = false;
 
-    for (uint32_t i = 0; i < collector->source_count && !late; i++)
-        if (collector->sources[i]->state == SOURCE_LIVE)
-            asked |= between_ops_sample(collector->sources[i], collector->store, now);
+    for (uint32_t i = 0; i < collector->sources.count && !late; i++)
+        if (collector->sources.list[i]->state == SOURCE_LIVE)
+            asked |=
+                between_ops_sample(collector->sources.list[i], collector->store, now);
     between_ops_next(&collector->looks, now, asked);
 }
 
@@ -336,8 +209,11 @@ static void *run(void *user)
         uint32_t alive;
 
         collector->settling = settling;
-        if (collector->rescan || settling || now - collector->scanned_ns >= RESCAN_NS)
-            scan(collector, now);
+        if (collector->rescan || settling ||
+            now - collector->sources.scanned_ns >= RESCAN_NS) {
+            collector->rescan = false;
+            sources_scan(&collector->sources, now);
+        }
         uint64_t folded = pass(collector, now, &alive);
 
         if (folded > 0) {
@@ -385,7 +261,6 @@ struct collector *collector_start(struct store *store,
         return NULL;
     collector->store = store;
     collector->wake = -1;
-    collector->watch.inotify = -1;
     collector->rescan = true;
     pthread_mutex_init(&collector->lock, NULL);
     pthread_condattr_t attributes;
@@ -394,19 +269,19 @@ struct collector *collector_start(struct store *store,
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&collector->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    collector->sources = calloc(SOURCES_MAX, sizeof(struct source *));
-    if (collector->sources == NULL)
+    if (!sources_open(&collector->sources, store))
         goto fail;
     *reason = "the handler for SIGBUS cannot be installed";
     if (!guard_install())
         goto fail;
     *reason = "inotify and eventfd are not available";
     collector->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (collector->wake < 0 || watch_open(&collector->watch, options->all_users) != 0)
+    if (collector->wake < 0 ||
+        watch_open(&collector->sources.watch, options->all_users) != 0)
         goto fail;
     *reason = "a directory's path is too long, or there are too many";
     for (uint32_t i = 0; i < options->directory_count; i++)
-        if (!watch_add(&collector->watch, options->directories[i]))
+        if (!watch_add(&collector->sources.watch, options->directories[i]))
             goto fail;
     host_open(&collector->host);
     *reason = "the collector's thread cannot be started";
@@ -415,10 +290,9 @@ struct collector *collector_start(struct store *store,
     *reason = "";
     return collector;
 fail:
-    watch_close(&collector->watch);
+    sources_close(&collector->sources);
     if (collector->wake >= 0)
         close(collector->wake);
-    free(collector->sources);
     free(collector);
     return NULL;
 }
@@ -438,12 +312,7 @@ void collector_stop(struct collector *collector)
     wake(collector);
     pthread_join(collector->thread, NULL);
     host_close(&collector->host);
-    for (uint32_t i = 0; i < collector->source_count; i++) {
-        source_close(collector->sources[i]);
-        free(collector->sources[i]);
-    }
-    free(collector->sources);
-    watch_close(&collector->watch);
+    sources_close(&collector->sources);
     close(collector->wake);
     pthread_cond_destroy(&collector->changed);
     pthread_mutex_destroy(&collector->lock);

@@ -13,10 +13,8 @@
 #include "probe/window.h"
 
 #define HOOKS_MAX         8u
-#define PAIR_INTERVAL_US  1000000u /* a clock pair a second: drift is below 1 us */
-#define EARLY_PAIR_US     10000u   /* the first ones come sooner: a job of 50 ms */
-#define FOREIGN_MARKS_MAX 64u      /* about 16 steps of another thread */
-#define FETCH_GAP_US      20u      /* zip(loaders) asks again within 2 us */
+#define FOREIGN_MARKS_MAX 64u /* about 16 steps of another thread */
+#define FETCH_GAP_US      20u /* zip(loaders) asks again within 2 us */
 
 static struct steps steps;
 static _Atomic uint32_t busy; /* 1: a thread is inside; a try-lock, never waited for */
@@ -27,7 +25,6 @@ static bool owner_trains;      /* it did more than fetch */
 static uint32_t foreign_marks; /* of others that train, since its last one */
 /* Release of who adds pairs with the acquire of who calls. */
 static const struct probe_hooks *_Atomic hooks[HOOKS_MAX];
-static uint64_t last_pair;
 static uint64_t mark_start; /* of the mark that is inside */
 static uint64_t mark_ticks; /* what the marks took since the last end of a step */
 static uint64_t
@@ -36,37 +33,6 @@ static bool phases_said;
 static uint32_t first_recording;
 static bool begun;      /* there was a step */
 static uint32_t missed; /* by the step that ends: probe_step_missed() */
-
-/* ---- clock ------------------------------------------------------------------------ */
-
-void probe_clock_pair(void)
-{
-    struct wire_header *header = probe->header;
-    uint64_t count =
-        atomic_load_explicit(&header->clock_pairs_count, memory_order_relaxed);
-    struct wire_clock_pair *pair = &header->clock_pairs[count % WIRE_CLOCK_PAIRS];
-    uint64_t before = clock_ticks(probe->tsc), monotonic = clock_ns(CLOCK_MONOTONIC);
-    uint64_t after = clock_ticks(probe->tsc);
-
-    atomic_store_explicit(&pair->ticks, before + (after - before) / 2,
-                          memory_order_relaxed);
-    atomic_store_explicit(&pair->monotonic_ns, monotonic, memory_order_relaxed);
-    atomic_store_explicit(&pair->realtime_ns, clock_ns(CLOCK_REALTIME),
-                          memory_order_relaxed);
-    /* Release: pairs with readers' acquire; a counted pair is whole. */
-    atomic_store_explicit(&header->clock_pairs_count, count + 1, memory_order_release);
-    last_pair = after;
-}
-
-static void keep_clock(uint64_t now)
-{
-    uint64_t count =
-        atomic_load_explicit(&probe->header->clock_pairs_count, memory_order_relaxed);
-    uint64_t wait = count < 8 ? EARLY_PAIR_US : PAIR_INTERVAL_US;
-
-    if (now - last_pair > wait * probe->ticks_per_us)
-        probe_clock_pair();
-}
 
 /* The hooks in the order in which they came, then NULL. */
 const struct probe_hooks *probe_hook_at(uint32_t i)
@@ -157,7 +123,7 @@ static void step_ended(const struct steps_output *output)
     atomic_store_explicit(&header->heartbeat_ticks, now, memory_order_relaxed);
     if (phases) /* a bare step has nothing to count but itself */
         count_sources(now);
-    keep_clock(now);
+    probe_clock_keep(now);
     requests_read(now);
     uint64_t spent_ticks = marks_took(now, phases);
 
@@ -402,25 +368,9 @@ bool probe_hooks_add(const struct probe_hooks *more)
     return false;
 }
 
-/* Ticks in a microsecond from two pairs about 200 us apart: good to a per mille. */
-static uint64_t measure_ticks_per_us(void)
-{
-    uint64_t ticks = clock_ticks(probe->tsc), ns = clock_ns(CLOCK_MONOTONIC), passed;
-
-    if (!probe->tsc)
-        return 1000;
-    do
-        passed = clock_ns(CLOCK_MONOTONIC) - ns;
-    while (passed < 200000);
-    ticks = clock_ticks(probe->tsc) - ticks;
-    return ticks * 1000 / passed > 0 ? ticks * 1000 / passed : 1;
-}
-
 void probe_boundary_open(void)
 {
-    probe_clock_pair();
-    probe->ticks_per_us = measure_ticks_per_us();
-    probe_clock_pair();
+    probe_clock_open();
     atomic_store_explicit(&busy, 0, memory_order_relaxed);
     owner = NULL;
     owner_trains = false;

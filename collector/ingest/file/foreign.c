@@ -1,10 +1,11 @@
 /* What names say; what events without a category that we know are by their process, their
  * arguments and their name; and who writes such files. */
+#include "ingest/file/foreign.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ingest/file/parts.h"
 #include "ingest/trace/args.h"
 #include "ingest/trace/grow.h"
 #include "wire/text.h"

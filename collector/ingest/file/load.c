@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "aggregate/state.h"
+#include "ingest/file/foreign.h"
 #include "ingest/file/parts.h"
 
 const char *file_skip_text(enum file_skip skip)

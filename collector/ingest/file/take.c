@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ingest/file/foreign.h"
 #include "ingest/file/parts.h"
 #include "ingest/trace/args.h"
 #include "wire/text.h"

@@ -10,6 +10,7 @@
 #include "probe/torch/allocator.h"
 #include "probe/torch/library.h"
 #include "probe/torch/segments.h"
+#include "probe/torch/totals.h"
 
 /* c10::Device: its type as in c10::DeviceType, and its index, -1 for "the current". */
 struct torch_device {
@@ -21,20 +22,6 @@ struct torch_device {
 /* The host and up to 31 accelerators; the allocations of more are counted as lost. */
 #define DEVICES 32u
 
-/* Totals of one device. Any thread; relaxed, for each word stands for itself. */
-struct totals {
-    _Alignas(128) _Atomic int64_t allocated; /* bytes */
-    _Atomic int64_t reserved;                /* bytes; 0 unknown */
-    _Atomic int64_t peak;                    /* bytes since the last sample */
-    _Atomic uint64_t peak_time;              /* raw ticks */
-    _Atomic uint32_t peak_name;              /* op that ran */
-    _Atomic uint32_t device;                 /* EVENT_DEVICE + 1; 0 free */
-    /* Since the last sample. */
-    _Atomic uint32_t allocations, frees, ooms;
-    _Atomic uint64_t bytes;
-    /* Of its segments at the report that `reserved` is of. */
-    _Atomic uint64_t given_back_bytes;
-};
 static struct totals devices[DEVICES]; /* [0] is the host */
 
 /* The functions behind the slots: written once, before the slots. */
@@ -51,61 +38,6 @@ static void (*report_usage)(void *block, int64_t bytes, size_t allocated,
 static void (*report_failure)(int64_t bytes, size_t allocated, size_t reserved,
                               struct torch_device device);
 
-/* ---- one allocation -------------------------------------------------------------- */
-
-static NEVER_INLINE void raise_peak(struct totals *totals, int64_t allocated)
-{
-    int64_t peak = atomic_load_explicit(&totals->peak, memory_order_relaxed);
-    struct probe_thread *self = probe_enter();
-
-    while (allocated > peak && !atomic_compare_exchange_weak_explicit(
-                                   &totals->peak, &peak, allocated,
-                                   memory_order_relaxed, memory_order_relaxed))
-        ;
-    if (self == NULL)
-        return;
-    atomic_store_explicit(&totals->peak_time, probe_thread_ticks(self),
-                          memory_order_relaxed);
-    atomic_store_explicit(&totals->peak_name, probe_range_name(self),
-                          memory_order_relaxed);
-    probe_leave(self);
-}
-
-static void count(struct totals *totals, int64_t bytes, int64_t allocated)
-{
-    /* Relaxed: sums, read at step ends, where a count may belong to the next step. */
-    if (bytes >= 0) {
-        atomic_fetch_add_explicit(&totals->allocations, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&totals->bytes, (uint64_t)bytes,
-                                  memory_order_relaxed);
-    } else {
-        atomic_fetch_add_explicit(&totals->frees, 1, memory_order_relaxed);
-    }
-    if (allocated > atomic_load_explicit(&totals->peak, memory_order_relaxed))
-        raise_peak(totals, allocated);
-}
-
-static NEVER_INLINE void write_event(uint16_t device, int64_t bytes, int64_t allocated)
-{
-    struct probe_thread *self = probe_enter();
-
-    if (self == NULL)
-        return;
-    uint64_t meta = EVENT_META(probe_range_name(self), EVENT_ALLOC, 0, device);
-
-    probe_write(self, (struct event){probe_thread_ticks(self), (uint64_t)bytes, meta,
-                                     (uint64_t)allocated});
-    probe_leave(self);
-}
-
-static void changed(struct totals *totals, uint16_t device, int64_t bytes,
-                    int64_t allocated)
-{
-    count(totals, bytes, allocated);
-    if (UNLIKELY((probe_recording() & EVENT_STEP_OPS) != 0))
-        write_event(device, bytes, allocated);
-}
-
 /* ---- the host ----------------------------------------------------------------------
  */
 
@@ -114,7 +46,7 @@ static void host_changed(int64_t bytes)
     int64_t before =
         atomic_fetch_add_explicit(&devices[0].allocated, bytes, memory_order_relaxed);
 
-    changed(&devices[0], EVENT_DEVICE(0, 0), bytes, before + bytes);
+    totals_changed(&devices[0], EVENT_DEVICE(0, 0), bytes, before + bytes);
 }
 
 /* Both sides ask malloc for the size of the block, so what was counted at its
@@ -210,7 +142,7 @@ static void counted_report_usage(void *block, int64_t bytes, size_t allocated,
         struct totals *totals = take_totals(device, allocated, reserved);
 
         if (totals != NULL)
-            changed(totals, device, bytes, (int64_t)allocated);
+            totals_changed(totals, device, bytes, (int64_t)allocated);
     }
     report_usage(block, bytes, allocated, reserved, torch_device);
 }

@@ -128,6 +128,9 @@ void analyze_keep_paths(void *user, const struct file_paths *paths);
 
 void analyze_report(const struct analysis *analysis,
                     const struct analyze_options *options, uint32_t columns);
+void analyze_print_cpu_ops(const struct ops_answer *ops, enum ops_sort sort,
+                           uint32_t columns);
+void analyze_print_device_ops(const struct ops_answer *ops, uint32_t columns);
 void analyze_report_findings(const struct analysis *analysis, uint32_t columns);
 void analyze_report_what_ifs(const struct bottlenecks_answer *summary,
                              uint32_t columns);

@@ -1,6 +1,5 @@
 #include "command/selftest/pair.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
@@ -15,14 +14,14 @@
 #include <unistd.h>
 
 #include "command/child.h"
+#include "command/selftest/cores.h"
 #include "command/selftest/step_times.h"
 #include "ingest/group.h"
 #include "wire/clock.h"
 
-#define PROCESSES_MAX 256 /* of a job; those beyond stay where they are */
-#define WINDOW_NS     UINT64_C(50000000)
-#define WARM_NS       UINT64_C(2000000000) /* of steps: caches, allocators, the budget */
-#define WARM_STEPS    5u
+#define WINDOW_NS  UINT64_C(50000000)
+#define WARM_NS    UINT64_C(2000000000) /* of steps: caches, allocators, the budget */
+#define WARM_STEPS 5u
 #define LEAVE_NS                                                                       \
     UINT64_C(20000000000)    /* a job may write what it has when it is ended */
 #define OUTPUT_MAX (1 << 20) /* the newest of it is kept, in shared memory */
@@ -51,56 +50,6 @@ struct trial {
 static uint64_t now_ns(void)
 {
     return clock_ns(CLOCK_MONOTONIC);
-}
-
-/* Of one thread, 0 the calling one. Best effort: it may be gone. */
-static void move_thread(pid_t thread, int core)
-{
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    CPU_SET((unsigned)core, &set);
-    (void)sched_setaffinity(thread, sizeof(set), &set);
-}
-
-/* Appends the children that a thread has started. */
-static int add_children(pid_t pid, const char *thread, pid_t *pids, int count)
-{
-    char path[64];
-    int child;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", pid, thread);
-    FILE *file = fopen(path, "re");
-
-    while (file != NULL && count < PROCESSES_MAX && fscanf(file, "%d", &child) == 1)
-        pids[count++] = child;
-    if (file != NULL)
-        (void)fclose(file);
-    return count;
-}
-
-/* All threads of a process and of its descendants; what they start inherits it. */
-static void move_tree(pid_t pid, int core)
-{
-    pid_t pids[PROCESSES_MAX] = {pid};
-
-    for (int i = 0, count = 1; i < count; i++) {
-        char path[32];
-        struct dirent *thread;
-
-        (void)snprintf(path, sizeof(path), "/proc/%d/task", pids[i]);
-        DIR *threads = opendir(path);
-
-        /* NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of our own */
-        while (threads != NULL && (thread = readdir(threads)) != NULL) {
-            if (thread->d_name[0] == '.')
-                continue;
-            move_thread((pid_t)strtol(thread->d_name, NULL, 10), core);
-            count = add_children(pids[i], thread->d_name, pids, count);
-        }
-        if (threads != NULL)
-            closedir(threads);
-    }
 }
 
 int pair_open(struct pair *pair, char *why, size_t size)
@@ -149,7 +98,7 @@ static void start_child(const struct trial *trial, int side)
     (void)setpgid(0, 0); /* so that all of it can be ended */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     child_restore_signals();
-    move_thread(0, core_of(trial, 0, side));
+    cores_move_thread(0, core_of(trial, 0, side));
     pair_output_path(pair, side, path);
     if (freopen("/dev/null", "r", stdin) == NULL ||
         freopen(path, "a", stdout) == NULL || dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
@@ -303,7 +252,8 @@ static int follow(struct trial *trial, int first, int last)
         }
         for (int i = first; i <= last; i++) {
             if (trial->sides[i].pid != 0)
-                move_tree(trial->sides[i].pid, core_of(trial, trial->change_count, i));
+                cores_move_tree(trial->sides[i].pid,
+                                core_of(trial, trial->change_count, i));
             bound_output(pair, i);
         }
         error = note_change(trial);

@@ -1,0 +1,45 @@
+/* How long training waits for data, and how much of that faster loading would end. */
+#ifndef FINDINGS_LOADING_WAIT_H
+#define FINDINGS_LOADING_WAIT_H
+
+#include "findings/rules.h"
+
+/* More loader processes than that seldom help, and each costs memory. */
+#define LOADING_WORKERS_MAX 16.0
+
+/* Times in ns per step. */
+struct loading_wait {
+    double waited;      /* in all */
+    double data;        /* of it, what faster loading would end */
+    double compute;     /* the step but for the wait */
+    double now, wanted; /* workers */
+    double left;        /* of `data`, with as many as wanted */
+    double guess; /* what taking batches over costs; 0 where the job tells itself */
+};
+
+struct loading_wait loading_wait(const struct rule_context *context);
+
+/* A trace file says that there are workers, but not how many. */
+bool loading_is_uncounted(const struct rule_context *context);
+
+/* All workers together use most of the cores beside the trainer. */
+bool loading_takes_all_cores(const struct rule_context *context);
+
+/* Its workers wait for a disk or a network. Of a loader that has some: others idle beside a
+ * trainer that loads by itself. */
+bool loading_waits_for_storage(const struct rule_context *context);
+
+/* How many workers the machine has cores for, beside the trainer, which may be none; those
+ * that wait for their storage need none of their own. */
+double loading_workers_possible(const struct rule_context *context);
+
+/* What it costs the training thread to take batches over from workers, ns per step: nothing
+ * where the thread that pins does it, as advised beside a device, or where a thread of a native
+ * program hands over a pointer. */
+double loading_taking_over_ns(const struct rule_context *context);
+
+/* While the host waits, a device still works off what is queued: no more can be won than
+ * it idles for data. */
+double loading_most_to_win(const struct rule_context *context, double price);
+
+#endif

@@ -1,0 +1,23 @@
+/* A sorted file on its way to the tables, between feed.c and feed_whole.c. */
+#ifndef INGEST_FILE_FEEDING_H
+#define INGEST_FILE_FEEDING_H
+
+#include "aggregate/process.h"
+#include "ingest/file/parts.h"
+
+struct feeding {
+    struct file *file;
+    struct store *store;
+    struct file_texts texts;
+    struct track_reader threads[FILE_THREADS_MAX], works;
+    /* Of each group, texts + 1 of keys, and of names for what has none. */
+    uint32_t *of_key[GROUPS], *of_name[GROUPS];
+};
+
+/* Tables for the groups in the bits of `groups`. 0 or -ENOMEM. */
+MUST_CHECK int feeding_open_groups(struct feeding *feeding, uint32_t groups);
+
+/* After all events, with the store's lock: what the file tells of them together. */
+void feeding_give(struct feeding *feeding);
+
+#endif

@@ -1,0 +1,68 @@
+/* What a user calls the numbers of queries and answers. */
+#include "wire/words.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "query/ops_query.h"
+#include "query/status_query.h"
+
+const char *const ops_sort_words[] = {[OPS_BY_SELF] = "self",
+                                      [OPS_BY_TOTAL] = "total",
+                                      [OPS_BY_COUNT] = "count",
+                                      [OPS_BY_MEAN] = "mean",
+                                      [OPS_BY_MIN] = "min",
+                                      [OPS_BY_MAX] = "max",
+                                      [OPS_BY_P50] = "p50",
+                                      [OPS_BY_P95] = "p95",
+                                      [OPS_BY_P99] = "p99",
+                                      [OPS_BY_PER_STEP] = "per_step",
+                                      [OPS_BY_SHARE] = "share",
+                                      [OPS_BY_NAME] = "name",
+                                      [OPS_BY_DEVICE_TOTAL] = "device_total",
+                                      [OPS_BY_DEVICE_SELF] = "device_self",
+                                      [OPS_BY_HOST_BYTES] = "self_memory",
+                                      [OPS_BY_DEVICE_BYTES] = "self_device_memory",
+                                      [OPS_BY_HOST_TOTAL_BYTES] = "memory",
+                                      [OPS_BY_DEVICE_TOTAL_BYTES] = "device_memory",
+                                      [OPS_SORTS] = NULL};
+
+const char *const ops_group_words[] = {[GROUP_NAME] = "name",
+                                       [GROUP_SHAPE] = "shape",
+                                       [GROUP_STACK] = "stack",
+                                       [GROUP_MODULE] = "module",
+                                       [GROUPS] = NULL};
+
+static int index_of(const char *const *names, const char *name)
+{
+    for (int i = 0; names[i] != NULL; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+int ops_group_of(const char *name)
+{
+    return index_of(ops_group_words, name);
+}
+
+int ops_sort_of(const char *name)
+{
+    return index_of(ops_sort_words, name);
+}
+
+const char *status_state_word(uint32_t process_state)
+{
+    static const char *const words[] = {[PROCESS_RUNNING] = "running",
+                                        [PROCESS_ENDED] = "ended",
+                                        [PROCESS_CRASHED] = "crashed",
+                                        [PROCESS_LOST] = "lost"};
+
+    return process_state < sizeof(words) / sizeof(words[0]) ? words[process_state]
+                                                            : "unknown";
+}
+
+const char *status_source_word(uint32_t source)
+{
+    return source == STATUS_SOURCE_NVML ? "nvml" : wire_source_word(source);
+}
