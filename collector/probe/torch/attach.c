@@ -8,7 +8,13 @@
 #include "probe/torch/memory.h"
 #include "probe/torch/observer.h"
 
-static uint64_t (*wrapper_calls)(void); /* written once, before the hooks are there */
+static uint64_t no_calls(void)
+{
+    return 0;
+}
+
+/* Written before the hooks are there, where the first half ran. */
+static uint64_t (*wrapper_calls)(void) = no_calls;
 
 static void step_ending(const struct probe_step *step)
 {
