@@ -22,14 +22,6 @@ static struct memory_table *find(struct memory *memory, uint16_t device)
     return NULL;
 }
 
-const struct memory_table *memory_find(const struct memory *memory, uint16_t device)
-{
-    for (uint32_t i = 0; i < memory->count; i++)
-        if (memory->tables[i].device == device)
-            return &memory->tables[i];
-    return NULL;
-}
-
 static struct memory_table *find_or_add(struct memory *memory, uint16_t device)
 {
     struct memory_table *table = find(memory, device);

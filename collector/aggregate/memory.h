@@ -75,9 +75,6 @@ void memory_free(struct memory *memory);
 void memory_fold(struct memory *memory, const struct event *events, uint32_t more);
 void memory_fold_alloc(struct memory *memory, const struct event *event);
 
-/* The table of a device; NULL when there is none. */
-const struct memory_table *memory_find(const struct memory *memory, uint16_t device);
-
 uint32_t memory_remembered(const struct memory_table *table);
 const struct memory_sample *memory_at(const struct memory_table *table, uint32_t i);
 

@@ -51,9 +51,8 @@ struct collector {
     bool rescan;
     bool settling; /* this pass answers a settle: nothing waits for its time */
     _Atomic bool stopping;
-    _Atomic uint64_t cpu_ns; /* relaxed: a figure to show */
-    _Atomic uint64_t asked;  /* settle: how often somebody asked */
-    pthread_mutex_t lock;    /* guards `settled` */
+    _Atomic uint64_t asked; /* settle: how often somebody asked */
+    pthread_mutex_t lock;   /* guards `settled` */
     pthread_cond_t changed;
     uint64_t settled; /* the newest `asked` that was answered */
 };
@@ -228,8 +227,6 @@ static void *run(void *user)
             sample_between_ops(collector);
         if (alive > 0 && now - collector->host.sampled_ns >= HOST_NS)
             host_sample(&collector->host, collector->store, now);
-        atomic_store_explicit(&collector->cpu_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID),
-                              memory_order_relaxed);
         int64_t quiet_ms = (now - busy_ns) / NS_PER_MS;
         int timeout = alive == 0           ? DEAD_MS
                       : folded > LIGHT_MAX ? BUSY_MS
@@ -317,11 +314,6 @@ void collector_stop(struct collector *collector)
     pthread_cond_destroy(&collector->changed);
     pthread_mutex_destroy(&collector->lock);
     free(collector);
-}
-
-uint64_t collector_cpu_ns(const struct collector *collector)
-{
-    return atomic_load_explicit(&collector->cpu_ns, memory_order_relaxed);
 }
 
 bool collector_settle(struct collector *collector, int timeout_ms)

@@ -11,8 +11,6 @@
 struct store;
 struct collector;
 
-#define COLLECTOR_DIRECTORIES_MAX 64u
-
 struct collector_options {
     /* Watched directories; each may appear later. */
     const char *const *directories;
@@ -29,9 +27,6 @@ struct collector *collector_start(struct store *store,
 
 /* Returns when the thread has ended; what was published up to then is in the store. */
 void collector_stop(struct collector *collector);
-
-/* CPU time of the collector's thread so far, ns: part of the server's own cost. */
-uint64_t collector_cpu_ns(const struct collector *collector);
 
 /* Blocks until everything that is published now is folded, or `timeout_ms` passed:
  * for `run`'s last summary, and for tests. False on timeout. */

@@ -129,14 +129,6 @@ void probe_capabilities_begin(void)
         probe_capability(WIRE_SOURCE_NVTX, WIRE_STATE_ACTIVE, "", "injection");
 }
 
-void probe_capability_cost(enum wire_source source, uint32_t cost_ps)
-{
-    struct wire_capability *one = capability(source);
-
-    if (one != NULL)
-        atomic_store_explicit(&one->cost_ps, cost_ps, memory_order_relaxed);
-}
-
 void probe_capability_events(enum wire_source source, uint64_t events,
                              uint64_t last_ticks)
 {

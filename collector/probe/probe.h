@@ -166,8 +166,6 @@ void probe_fact_bool(const char *key, bool value);
 void probe_capability(enum wire_source source, enum wire_source_state state,
                       const char *reason, const char *detail);
 bool probe_capability_is(enum wire_source source, enum wire_source_state state);
-/* Calibrated cost of one event of a source, in picoseconds. */
-void probe_capability_cost(enum wire_source source, uint32_t cost_ps);
 void probe_capability_events(enum wire_source source, uint64_t events,
                              uint64_t last_ticks);
 void probe_capability_lost(enum wire_source source, uint64_t more);

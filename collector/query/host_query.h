@@ -4,8 +4,6 @@
 
 #include "query/answer.h"
 
-#define HOST_CORES_MAX 512u
-
 struct host_process {
     uint32_t pid;
     int32_t rank;

@@ -40,13 +40,3 @@ bool clock_tsc_usable(void)
     return false;
 #endif
 }
-
-struct clock_line clock_line_through(uint64_t t0, uint64_t n0, uint64_t t1, uint64_t n1,
-                                     double fallback)
-{
-    struct clock_line line = {.ticks = t0, .ns = n0, .ns_per_tick = fallback};
-
-    if (t1 != t0)
-        line.ns_per_tick = (double)(int64_t)(n1 - n0) / (double)(int64_t)(t1 - t0);
-    return line;
-}

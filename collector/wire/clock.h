@@ -35,21 +35,4 @@ ALWAYS_INLINE uint64_t clock_ticks(bool tsc)
  * call; false on anything unknown, and where TRAINGLASS_CLOCK=monotonic forces it. */
 bool clock_tsc_usable(void);
 
-/* Raw ticks to CLOCK_MONOTONIC ns, along the line through two pairs. */
-struct clock_line {
-    uint64_t ticks, ns; /* a point of the line */
-    double ns_per_tick;
-};
-
-/* The line through (t0, n0) and (t1, n1); with t1 == t0 the slope is `fallback`. */
-struct clock_line clock_line_through(uint64_t t0, uint64_t n0, uint64_t t1, uint64_t n1,
-                                     double fallback);
-
-ALWAYS_INLINE int64_t clock_line_ns(const struct clock_line *line, uint64_t ticks)
-{
-    int64_t delta = (int64_t)(ticks - line->ticks);
-
-    return (int64_t)line->ns + (int64_t)((double)delta * line->ns_per_tick);
-}
-
 #endif

@@ -185,8 +185,6 @@ enum event_mark {
 /* Stream and context of GPU work. */
 #define EVENT_STREAM(stream, context)                                                  \
     ((uint64_t)(uint32_t)(stream) | (uint64_t)(uint32_t)(context) << 32)
-#define EVENT_STREAM_ID(word)  ((uint32_t)(word))
-#define EVENT_CONTEXT_ID(word) ((uint32_t)((word) >> 32))
 
 /* A kernel's grid: x 0..31 | y 32..47 | z 48..63. */
 #define EVENT_GRID(x, y, z)                                                            \

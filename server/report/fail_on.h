@@ -20,7 +20,6 @@
 
 #include "wire/attributes.h"
 
-#define FAIL_ON_MAX        16u /* expressions of one command */
 #define FAIL_ON_TEXT_BYTES 128u
 
 enum fail_on_name {

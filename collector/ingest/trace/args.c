@@ -111,14 +111,6 @@ uint64_t trace_args_count(const struct trace_event *event, const char *key)
     return trace_args_integer(event, key, &number) && number > 0 ? (uint64_t)number : 0;
 }
 
-bool trace_args_real(const struct trace_event *event, const char *key, double *value)
-{
-    char copy[NUMBER_BYTES_MAX + 16] = {0};
-    const char *end = copy_number(event, key, copy) ? number_real(copy, value) : NULL;
-
-    return end != NULL && *end == '\0';
-}
-
 bool trace_args_true(const struct trace_event *event, const char *key)
 {
     const char *value;

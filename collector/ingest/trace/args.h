@@ -19,7 +19,6 @@ bool trace_args_integer(const struct trace_event *event, const char *key,
                         int64_t *value);
 /* The same; 0 where it is none, or negative. */
 uint64_t trace_args_count(const struct trace_event *event, const char *key);
-bool trace_args_real(const struct trace_event *event, const char *key, double *value);
 bool trace_args_true(const struct trace_event *event, const char *key);
 
 /* args[key] as clean UTF-8 without escapes, with NUL; "" when it is no text or has no
