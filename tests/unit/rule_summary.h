@@ -122,6 +122,18 @@ static inline struct rhythm_extra extra(double ns, uint32_t steps, uint32_t part
                                  .worst_ns = 400 * MS};
 }
 
+/* A device that computes for 80 of 100 ms. */
+static inline struct gpu_device *busy_device(const char *name)
+{
+    static struct gpu_device device;
+
+    device = (struct gpu_device){.device = "cuda:0", .name = name};
+    device.use_ns[GPU_COMPUTE] = 80 * MS;
+    summary.gpu.devices = &device;
+    summary.gpu.device_count = 1;
+    return &device;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 #endif
