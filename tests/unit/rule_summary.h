@@ -2,24 +2,9 @@
 #ifndef RULE_SUMMARY_H
 #define RULE_SUMMARY_H
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "unit/summary.h"
 
-#include <cmocka.h>
-
-#include "findings/findings.h"
-#include "wire/facts.h"
-
-#define MS  1e6
 #define MIB (1024.0 * 1024)
-
-static struct bottlenecks_answer summary;
-static struct status_fact facts[16];
-static struct findings findings;
 
 /* 500 steady steps of 100 ms on a machine of 8 cores. */
 static inline int begin(void **state)
@@ -48,36 +33,12 @@ static inline int begin(void **state)
     return 0;
 }
 
-static inline int end(void **state)
-{
-    (void)state;
-    findings_free(&findings);
-    return 0;
-}
-
-static inline void number(const char *key, double value)
-{
-    facts[summary.fact_count++] =
-        (struct status_fact){.key = key, .type = WIRE_FACT_NUMBER, .number = value};
-}
-
-static inline void text(const char *key, const char *value)
-{
-    facts[summary.fact_count++] =
-        (struct status_fact){.key = key, .type = WIRE_FACT_TEXT, .text = value};
-}
-
 static inline const struct finding *find_as(const struct findings_settings *settings,
                                             const char *id)
 {
-    static const struct finding none = {.id = "none", .advice = {""}};
-
     findings_free(&findings);
     findings_find(&summary, settings, &findings);
-    for (uint32_t i = 0; i < findings.count; i++)
-        if (strncmp(findings.list[i].id, id, strlen(id)) == 0)
-            return &findings.list[i];
-    return &none;
+    return finding_of(id);
 }
 
 static inline const struct finding *find(const char *id)
@@ -120,6 +81,18 @@ static inline struct rhythm_extra extra(double ns, uint32_t steps, uint32_t part
                                  .part = part,
                                  .worst_step = 77,
                                  .worst_ns = 400 * MS};
+}
+
+/* A device that computes for 80 of 100 ms. */
+static inline struct gpu_device *busy_device(const char *name)
+{
+    static struct gpu_device device;
+
+    device = (struct gpu_device){.device = "cuda:0", .name = name};
+    device.use_ns[GPU_COMPUTE] = 80 * MS;
+    summary.gpu.devices = &device;
+    summary.gpu.device_count = 1;
+    return &device;
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)

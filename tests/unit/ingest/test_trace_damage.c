@@ -1,44 +1,13 @@
-/* Trace files that are damaged, cut, packed in other ways, or no traces: whatever can be
- * read is, the rest is counted, and memory stays bounded. */
+/* Trace files that are damaged, cut, odd, or no traces, and files that change while
+ * they are read: whatever can be read is, and the rest is counted. */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
-
-#include <cmocka.h>
 
 #include "ingest/trace/feed/feed.h"
-#include "unit/traces.h"
-
-#define OP(name, ts)                                                                   \
-    "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"" name                           \
-    "\", \"pid\": 7, \"tid\": \"8\", \"ts\": " ts ", \"dur\": 2.5, "                   \
-    "\"args\": {\"Input Dims\": [[2, \"x\"], []], \"External id\": 5}}"
-
-/* With a thread that reads ahead; `test_trace_damage alone`: without. */
-static struct trace_options options;
-
-static const char small[] =
-    "\xef\xbb\xbf{\"schemaVersion\": 1,\r\n \"deviceProperties\": [{\"id\": 0}],\r\n"
-    "\"traceEvents\": [" OP("a\\\"[b\\\\", "10") ",\r\n " OP(
-        "{c}", "11.125") ","
-                         "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":7,\"args\":{"
-                         "\"name\":\"py\"}}"
-                         "],\r\n\"displayTimeUnit\": \"ms\", \"baseTimeNanoseconds\": "
-                         "12345}\r\n";
-
-static struct traced read_text(const char *text)
-{
-    return traced_bytes(text, strlen(text), &options);
-}
+#include "unit/damaged_trace.h"
 
 static void everything_before_a_cut_at_any_byte_is_read(void **state)
 {
@@ -170,149 +139,6 @@ static void damage_before_any_end_of_a_window_costs_its_event_alone(void **state
     }
 }
 
-/* ---- gzip ---- */
-
-/* Appends a member; returns the new size. */
-static size_t pack(const void *text, size_t length, uint8_t *to, size_t used,
-                   size_t size)
-{
-    z_stream stream = {0};
-
-    assert_int_equal(
-        deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY),
-        Z_OK);
-    stream.next_in = (z_const Bytef *)(uintptr_t)text;
-    stream.avail_in = (uInt)length;
-    stream.next_out = to + used;
-    stream.avail_out = (uInt)(size - used);
-    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
-    assert_int_equal(deflateEnd(&stream), Z_OK);
-    return size - stream.avail_out;
-}
-
-static void concatenated_gzip_members_are_one_text(void **state)
-{
-    (void)state;
-    uint8_t packed[4096] = {0};
-    size_t size = pack(small, 50, packed, 0, sizeof(packed));
-
-    size = pack(small + 50, strlen(small) - 50, packed, size, sizeof(packed));
-    struct traced traced = traced_bytes(packed, size + 512, &options);
-
-    assert_int_equal(traced.count, 3); /* and zeros behind are padding */
-    assert_int_equal(traced_report(&traced)->text_bytes, strlen(small));
-    assert_string_equal(traced_report(&traced)->error, "");
-    assert_false(traced_report(&traced)->is_cut);
-    traced_free(&traced);
-}
-
-static void garbage_behind_a_gzip_is_left_out_and_said(void **state)
-{
-    (void)state;
-    uint8_t packed[4096] = {0};
-    size_t size = pack(small, strlen(small), packed, 0, sizeof(packed));
-
-    memcpy(packed + size, "garbage", 7);
-    struct traced traced = traced_bytes(packed, size + 7, &options);
-
-    assert_int_equal(traced.count, 3);
-    assert_non_null(strstr(traced_report(&traced)->error, "behind the gzip"));
-    traced_free(&traced);
-}
-
-static void a_gzip_cut_at_any_byte_gives_what_was_before(void **state)
-{
-    (void)state;
-    uint8_t packed[4096];
-    size_t size = pack(small, strlen(small), packed, 0, sizeof(packed));
-    uint32_t most = 0;
-
-    for (size_t length = 2; length < size; length++) {
-        struct traced traced = traced_bytes(packed, length, &options);
-
-        assert_true(traced_report(&traced)->is_cut);
-        assert_non_null(strstr(traced_report(&traced)->error, "gzip"));
-        assert_true(traced.count >= most && traced.count <= 3);
-        assert_int_equal(traced.result, traced.count > 0 ? 0 : traced.result);
-        most = traced.count;
-        traced_free(&traced);
-    }
-    assert_int_equal(most, 3); /* all but the checksum */
-}
-
-static void a_damaged_gzip_is_said_to_be(void **state)
-{
-    (void)state;
-    uint8_t packed[4096];
-    size_t size = pack(small, strlen(small), packed, 0, sizeof(packed));
-
-    packed[size - 6] ^= 0xff; /* the checksum */
-    struct traced traced = traced_bytes(packed, size, &options);
-
-    assert_int_equal(traced.count, 3);
-    assert_true(traced_report(&traced)->is_cut);
-    assert_non_null(strstr(traced_report(&traced)->error, "damaged"));
-    traced_free(&traced);
-    packed[12] ^= 0xff;
-    packed[13] ^= 0xff;
-    traced = traced_bytes(packed, size, &options);
-    assert_true(traced_report(&traced)->is_cut);
-    traced_free(&traced);
-}
-
-static void a_gzip_bomb_is_gone_through_in_little_memory(void **state)
-{
-    (void)state;
-    size_t size = (size_t)64 << 20, used;
-    char *zeros = calloc(1, size);
-    uint8_t *packed = malloc(1 << 20);
-    struct rusage before, after;
-
-    assert_true(zeros != NULL && packed != NULL);
-    used = pack(zeros, size, packed, 0, 1 << 20);
-    free(zeros);
-    getrusage(RUSAGE_SELF, &before);
-    struct traced traced = traced_bytes(packed, used, &options);
-
-    getrusage(RUSAGE_SELF, &after);
-    assert_int_equal(traced.result, -EBADMSG);
-    assert_int_equal(traced_report(&traced)->text_bytes, size);
-    assert_true(after.ru_maxrss - before.ru_maxrss < 8 << 10);
-    traced_free(&traced);
-    free(packed);
-}
-
-static void beyond_a_gigabyte_of_a_gzip_bomb_nothing_is_read(void **state)
-{
-    enum { MEMBERS = 24, ROOM = 1 << 17 };
-    static const char begin[] =
-        "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":1,"
-        "\"tid\":1,\"ts\":1,\"dur\":1},\n";
-    size_t size = (size_t)64 << 20, used, member, at;
-    char *blanks = malloc(size);
-    uint8_t *packed = malloc((MEMBERS + 1) * (size_t)ROOM);
-
-    (void)state;
-    assert_true(blanks != NULL && packed != NULL);
-    memset(blanks, ' ', size);
-    at = pack(begin, strlen(begin), packed, 0, ROOM);
-    used = at;
-    member = pack(blanks, size, packed + at, 0, ROOM);
-    for (int i = 0; i < MEMBERS; i++, used += member)
-        memmove(packed + used, packed + at, member);
-    free(blanks);
-    struct traced traced = traced_bytes(packed, used, &options);
-    const struct trace_report *report = traced_report(&traced);
-
-    assert_int_equal(traced.result, 0);
-    assert_int_equal(report->events, 1);
-    assert_true(report->is_cut);
-    assert_non_null(strstr(report->error, "as no trace does: nothing was read beyond"));
-    assert_true(report->text_bytes < ((uint64_t)1 << 30) + (4 << 20));
-    traced_free(&traced);
-    free(packed);
-}
-
 /* ---- what is no trace ---- */
 
 static void assert_refused(const void *bytes, size_t size, int result, const char *why)
@@ -428,131 +254,6 @@ static void dense_damage_does_not_make_reading_slow(void **state)
     /* Would be minutes if each of them had a whole window scanned again. */
     assert_int_equal(traced.result, -EBADMSG);
     assert_int_equal(trace_reader_skipped(traced.reader), pieces);
-    traced_free(&traced);
-    free(text);
-}
-
-/* ---- what is large ---- */
-
-/* A text of `begin`, `times` the byte `fill`, `end`. */
-static struct traced read_filled(const char *begin, char fill, size_t times,
-                                 const char *end)
-{
-    size_t length = strlen(begin) + times + strlen(end);
-    char *text = malloc(length);
-
-    assert_non_null(text);
-    memcpy(text, begin, strlen(begin));
-    memset(text + strlen(begin), fill, times);
-    memcpy(text + strlen(begin) + times, end, strlen(end));
-    struct traced traced = traced_bytes(text, length, &options);
-
-    free(text);
-    return traced;
-}
-
-#define BEGIN "{\"traceEvents\": [" OP("a", "1") ", "
-#define END   ", " OP("b", "2") "], \"baseTimeNanoseconds\": 12}"
-
-static void assert_one_skipped(struct traced traced, enum trace_skip reason)
-{
-    assert_int_equal(traced.count, 2);
-    assert_int_equal(trace_reader_skipped(traced.reader), 1);
-    assert_int_equal(traced_report(&traced)->skipped[reason], 1);
-    assert_int_equal(traced_report(&traced)->first_offset[reason], sizeof(BEGIN) - 1);
-    assert_int_equal(trace_reader_head(traced.reader)->base_time_ns, 12);
-    assert_false(traced_report(&traced)->is_cut);
-    traced_free(&traced);
-}
-
-static void an_event_that_is_too_long_is_skipped_and_the_next_read(void **state)
-{
-    (void)state;
-    assert_one_skipped(read_filled(BEGIN "{\"ph\": \"X\", \"name\": \"", 'x',
-                                   (size_t)100 << 20, "\", \"ts\": 1, \"dur\": 1}" END),
-                       TRACE_SKIP_LONG);
-    assert_one_skipped(read_filled(BEGIN "{\"ph\": \"X\", \"args\": {\"a\": ", '[',
-                                   (size_t)2 << 20, "}}" END),
-                       TRACE_SKIP_LONG);
-}
-
-static void a_depth_of_a_million_is_only_a_long_event(void **state)
-{
-    (void)state;
-    size_t depth = 500000;
-    char *text = malloc(3 * depth);
-    size_t length = (size_t)snprintf(
-        text, 3 * depth, BEGIN "{\"ph\": \"X\", \"ts\": 5, \"dur\": 1, \"a\": ");
-
-    memset(text + length, '[', depth);
-    memset(text + length + depth, ']', depth);
-    length += 2 * depth;
-    memcpy(text + length, "}" END, sizeof("}" END));
-    struct traced traced = traced_bytes(text, strlen(text), &options);
-
-    assert_int_equal(traced.count, 3); /* 1 MB: just short enough */
-    assert_int_equal(traced.events[1].time_ns, 5000);
-    assert_int_equal(traced_report(&traced)->skipped[TRACE_SKIP_LONG], 0);
-    traced_free(&traced);
-    free(text);
-}
-
-static void a_long_event_that_fits_is_read_across_blocks(void **state)
-{
-    (void)state;
-    struct traced traced =
-        read_filled(BEGIN "{\"ph\": \"X\", \"ts\": 5, \"name\": \"", 'x', 1000000,
-                    "\", \"dur\": 1, \"args\": {\"bytes\": 8}}" END);
-
-    assert_int_equal(traced.count, 3);
-    assert_int_equal(traced.events[1].bytes, 8);
-    assert_int_equal(strlen(traced_text(&traced, traced.events[1].name)),
-                     TRACE_NAME_BYTES_MAX);
-    assert_string_equal(traced_text(&traced, traced.events[2].name), "b");
-    traced_free(&traced);
-}
-
-static void a_number_of_400_digits_costs_its_event(void **state)
-{
-    (void)state;
-    assert_one_skipped(
-        read_filled(BEGIN "{\"ph\": \"X\", \"dur\": 1, \"ts\": ", '7', 400, "}" END),
-        TRACE_SKIP_TIME);
-}
-
-static void a_long_value_of_the_top_level_is_kept_in_part(void **state)
-{
-    (void)state;
-    struct traced traced = read_filled("{\"metadata\": [{\"x\": \"", 'y', 5000000,
-                                       "\"}], \"traceEvents\": [" OP("a", "1") "]}");
-    const struct trace_span *span = trace_reader_span(traced.reader, "metadata");
-
-    assert_int_equal(traced.count, 1);
-    assert_non_null(span);
-    assert_true(span->cut);
-    assert_int_equal(span->length, TRACE_SPAN_BYTES_MAX);
-    assert_string_equal(traced_report(&traced)->error, "");
-    traced_free(&traced);
-}
-
-static void many_names_end_in_one_that_says_so(void **state)
-{
-    (void)state;
-    uint32_t events = TRACE_NAMES_MAX + 1000;
-    char *text = malloc((size_t)events * 64), *at = text;
-
-    at += snprintf(at, 64, "[");
-    for (uint32_t i = 0; i < events; i++)
-        at += snprintf(at, 64, "{\"ph\":\"i\",\"name\":\"n%u\",\"ts\":%u},", i, i);
-    struct traced traced = traced_bytes(text, (size_t)(at - text), &options);
-
-    assert_int_equal(traced.count, events);
-    assert_int_equal(trace_names_count(trace_reader_names(traced.reader)),
-                     TRACE_NAMES_MAX);
-    assert_int_equal(traced.events[events - 1].name, TRACE_NAMES_OTHER);
-    assert_int_equal(traced_report(&traced)->names_refused,
-                     events - (TRACE_NAMES_MAX - 2));
-    assert_string_equal(traced_text(&traced, traced.events[0].name), "n0");
     traced_free(&traced);
     free(text);
 }
@@ -789,23 +490,11 @@ int main(int count, char **words)
         cmocka_unit_test(a_block_may_end_at_any_byte),
         cmocka_unit_test(one_damaged_byte_costs_few_events_and_none_in_silence),
         cmocka_unit_test(damage_before_any_end_of_a_window_costs_its_event_alone),
-        cmocka_unit_test(concatenated_gzip_members_are_one_text),
-        cmocka_unit_test(garbage_behind_a_gzip_is_left_out_and_said),
-        cmocka_unit_test(a_gzip_cut_at_any_byte_gives_what_was_before),
-        cmocka_unit_test(a_damaged_gzip_is_said_to_be),
-        cmocka_unit_test(a_gzip_bomb_is_gone_through_in_little_memory),
-        cmocka_unit_test(beyond_a_gigabyte_of_a_gzip_bomb_nothing_is_read),
         cmocka_unit_test(what_is_no_trace_is_named),
         cmocka_unit_test(other_files_of_profilers_are_named_by_what_they_are),
         cmocka_unit_test(a_file_that_ends_between_two_events_says_that_it_ends_early),
         cmocka_unit_test(dense_damage_does_not_make_reading_slow),
         cmocka_unit_test(a_folder_and_a_missing_file_are_errors_with_a_sentence),
-        cmocka_unit_test(an_event_that_is_too_long_is_skipped_and_the_next_read),
-        cmocka_unit_test(a_depth_of_a_million_is_only_a_long_event),
-        cmocka_unit_test(a_long_event_that_fits_is_read_across_blocks),
-        cmocka_unit_test(a_number_of_400_digits_costs_its_event),
-        cmocka_unit_test(a_long_value_of_the_top_level_is_kept_in_part),
-        cmocka_unit_test(many_names_end_in_one_that_says_so),
         cmocka_unit_test(of_keys_that_come_twice_the_last_one_counts),
         cmocka_unit_test(wrong_types_are_unreadable_values),
         cmocka_unit_test(a_phase_of_a_byte_that_no_text_keeps_is_none),
