@@ -4,7 +4,6 @@ export const MOST_ROWS = 24000; // an hour at 6 steps/s; beyond, the server's re
 
 export const PHASES = ["data", "forward", "backward", "optimizer", "other"];
 export const IDLE = ["data", "sync", "launch", "copy", "alloc", "setup", "collective", "python", "unknown"];
-export const USES = ["compute", "communication", "copy"];
 
 const finite = (value) => (typeof value === "number" && Number.isFinite(value) ? value : null);
 
