@@ -303,6 +303,52 @@ static void requests_are_obeyed_once_and_at_step_boundaries(void **state)
     assert_int_equal(segments_run(obey_requests), 0);
 }
 
+static int switch_off_and_on(void)
+{
+    if (probe_start(WIRE_ROLE_TRAINER) != 0)
+        return 1;
+    for (int i = 0; i < 10; i++)
+        train_one_step();
+    probe_ask(WIRE_LEVEL_OFF, -1, 0);
+    for (int i = 0; i < 100; i++)
+        train_one_step();
+    if (probe_recording() != 0)
+        return 2;
+    probe_ask(WIRE_LEVEL_PHASES, -1, 0);
+    for (int i = 0; i < 10; i++)
+        train_one_step();
+    return probe_recording() != 0 ? 0 : 3;
+}
+
+static void
+steps_are_counted_while_it_is_switched_off_and_have_phases_again_after(void **state)
+{
+    (void)state;
+    struct segment_file file;
+    static struct event events[1024];
+    uint64_t steps = 0, backwards_before = 0, backwards_after = 0;
+
+    assert_int_equal(segments_run(switch_off_and_on), 0);
+    assert_int_equal(segments_open_only(segments_directory, &file), 0);
+    int64_t count = segments_events(&file, 0, events, 1024);
+
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t number = EVENT_STEP_NUMBER(events[i].aux);
+
+        if (EVENT_KIND(events[i].meta) == EVENT_STEP)
+            assert_int_equal(number, steps++);
+        if (EVENT_KIND(events[i].meta) != EVENT_PHASE ||
+            EVENT_AUX16(events[i].meta) != EVENT_PHASE_BACKWARD)
+            continue;
+        backwards_before += number < 60;
+        backwards_after += number >= 60;
+    }
+    assert_int_equal(steps, 120);
+    assert_in_range(backwards_before, 9, 11); /* asked for between two boundaries */
+    assert_in_range(backwards_after, 8, 10);
+    segments_close(&file);
+}
+
 /* ---- deep windows ---------------------------------------------------------------------- */
 
 static uint32_t calls; /* that were scheduled */
@@ -492,6 +538,9 @@ int main(void)
             a_thread_that_trains_alone_takes_over_from_a_silent_one, segments_clear),
         cmocka_unit_test_teardown(requests_are_obeyed_once_and_at_step_boundaries,
                                   segments_clear),
+        cmocka_unit_test_teardown(
+            steps_are_counted_while_it_is_switched_off_and_have_phases_again_after,
+            segments_clear),
         cmocka_unit_test_teardown(
             a_window_is_told_once_and_followed_only_when_python_asks, segments_clear),
         cmocka_unit_test_teardown(steps_of_a_windows_own_profiler_end_none_of_the_jobs,
