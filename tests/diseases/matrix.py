@@ -1,7 +1,7 @@
 """The matrix of diseases: real jobs, each ill in a known way, and what is found of it.
 
     python matrix.py [--doses 1,2,3] [--json FILE] [NAME...]
-    python matrix.py --named [NAME...]
+    python matrix.py --named [--part K/N] [NAME...]
 
 In its healthy blocks a job follows the advice that is given in the ill ones, so the truth
 (ill steps less healthy steps of the same process, both timed by the job, in turns) is what
@@ -482,14 +482,17 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--named", action="store_true",
                         help="ask only whether the disease is found, and judge no price")
+    parser.add_argument("--part", default="1/1", metavar="K/N",
+                        help="of those asked by name, the K-th of N parts")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     if not has_torch():
         print("skipped: no torch; TORCH_PYTHON can name a Python that has it")
         sys.exit(77)
     if arguments.named:
+        first, parts = map(int, arguments.part.split("/"))
         suite = unittest.TestSuite(Matrix(f"test_{name}_is_named")
-                                   for name in arguments.names or NAMED)
+                                   for name in (arguments.names or NAMED)[first - 1::parts])
         sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())
     arguments.doses = arguments.doses or [1, 2, 3]
     sys.exit(table(arguments))
