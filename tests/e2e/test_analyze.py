@@ -445,6 +445,15 @@ class Command(FolderTest):
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertIn("Bad file descriptor", done.stderr)
 
+    def test_what_can_hold_no_trace_is_refused_at_once_and_says_why(self):
+        outer = self.folder / "outer"
+        (outer / "inner").mkdir(parents=True)
+        (outer / "inner" / "trace.json").write_text(json.dumps(self.ONE))
+        for path, says in (("/dev/zero", "is a device, not a file"),
+                           (outer, "no traces .* are in this folder; folders in it are not"),
+                           (self.folder / "none.json", "no such file or folder")):
+            self.assertRegex(analyze(path, code=3).stderr, f"{path}: {says}")
+
     def test_a_name_that_a_terminal_would_obey_is_complained_of_in_one_line(self):
         complaint = analyze(self.folder / "a\nb\x1b[31m", code=3).stderr
         self.assertIn("/a?b?[31m: no such file", complaint)

@@ -95,7 +95,7 @@ static int add_folder(struct analyze_files *files, const char *folder, int numbe
     if (count >= 0)
         free(entries);
     if (error == 0 && files->count == before)
-        return -ENOENT;
+        return -ENODATA;
     return error == 0 ? rank_by_names(files, before) : error;
 }
 
@@ -128,8 +128,10 @@ void analyze_files_free(struct analyze_files *files)
 void analyze_complain_of_files(const char *what, int error)
 {
     command_complain("%.300s: %s", what,
-                     error == -ENOENT ? "no such file, or a folder without traces"
-                                      : strerror(-error));
+                     error == -ENOENT    ? "no such file or folder"
+                     : error == -ENODATA ? "no traces (*.json, *.json.gz) are in this "
+                                           "folder; folders in it are not searched"
+                                         : strerror(-error));
 }
 
 void analyze_take_first(void *user, const struct file_result *result, int error)

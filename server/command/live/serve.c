@@ -185,9 +185,7 @@ static int serve_files(const struct invocation *invocation,
     options->files = list;
     options->file_count = files.count;
     if (error != 0)
-        command_complain("%.300s: %s", what,
-                         error == -ENOENT ? "no such file, or a folder without traces"
-                                          : strerror(-error));
+        analyze_complain_of_files(what, error);
     else
         code = list == NULL ? EXIT_CANNOT_START
                             : serve_until_end(invocation, options, directory);

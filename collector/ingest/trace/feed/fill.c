@@ -76,6 +76,16 @@ int fill_open_descriptor(struct fill *fill, int descriptor)
     return 0;
 }
 
+/* One like /dev/zero, which never ends; a terminal does. */
+static bool is_device(int descriptor)
+{
+    struct stat status;
+
+    return fstat(descriptor, &status) == 0 &&
+           (S_ISBLK(status.st_mode) ||
+            (S_ISCHR(status.st_mode) && !isatty(descriptor)));
+}
+
 int fill_open_path(struct fill *fill, const char *path)
 {
     if (strcmp(path, "-") == 0)
@@ -89,8 +99,12 @@ int fill_open_path(struct fill *fill, const char *path)
         say(fill, "%s", strerror(error));
         return -error;
     }
-    int result = fill_open_descriptor(fill, descriptor);
+    int result = -ENOTSUP;
 
+    if (is_device(descriptor))
+        say(fill, "is a device, not a file");
+    else
+        result = fill_open_descriptor(fill, descriptor);
     fill->is_ours = result == 0;
     if (result != 0)
         close(descriptor);
