@@ -44,6 +44,7 @@ ANNOTATIONS = ("enumerate(DataLoader)", "Optimizer.", "record_param_comms",
                "Torch-Compiled Region", "## Call Compiled", "CompiledFunction",
                "TorchDynamo Cache", "DistributedDataParallel.forward", "FSDP::", "[pl]",
                "PL:")
+UR_WAITS = ("urQueueFinish", "urEventWait")  # of Unified Runtime: XPUs
 DEVICE_KINDS = ("kernel", "memcpy", "memset")
 CAUSES = ("data", "sync", "launch", "copy", "alloc", "setup", "collective", "python", "unknown")
 
@@ -119,8 +120,8 @@ class Trace:
                           args, order)
             if kind == "op" and item["name"].startswith(ANNOTATIONS + ("ProfilerStep",)):
                 event.kind = "range"
-            if kind == "runtime" and "Synchronize" in item["name"] and \
-                    "::" not in item["name"]:
+            if kind == "runtime" and "::" not in item["name"] and \
+                    ("Synchronize" in item["name"] or item["name"] in UR_WAITS):
                 event.kind = "sync"
             if kind in DEVICE_KINDS:
                 event.device = int(args.get("device", item.get("pid")))

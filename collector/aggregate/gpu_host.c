@@ -36,6 +36,13 @@ static bool may_set_up(const char *text, enum gpu_host host)
     return false;
 }
 
+/* Calls of CUDA, HIP and Level Zero; and of Unified Runtime, by which XPUs are driven. */
+static bool waits(const char *text)
+{
+    return (strstr(text, "Synchronize") != NULL && strstr(text, "::") == NULL) ||
+           strcmp(text, "urQueueFinish") == 0 || strcmp(text, "urEventWait") == 0;
+}
+
 static enum gpu_host host_of_name(const char *text)
 {
     static const char *const collectives[] = {
@@ -57,7 +64,7 @@ static enum gpu_host host_of_name(const char *text)
         return GPU_HOST_DATA;
     if (has(text, collectives))
         return GPU_HOST_COLLECTIVE;
-    if (strstr(text, "Synchronize") != NULL && strstr(text, "::") == NULL)
+    if (waits(text))
         return GPU_HOST_SYNC;
     if (has(text, allocations))
         return GPU_HOST_ALLOC;

@@ -56,6 +56,10 @@ static const struct sync_kind kinds[] = {
      .within = true},
     {.op = "cudaEventSynchronize", .code = "`event.synchronize()`", .within = true},
     {.op = "hipEventSynchronize", .code = "`event.synchronize()`", .within = true},
+    {.op = "urQueueFinish",
+     .code = "`.cpu()`, `.item()`, `torch.xpu.synchronize()`",
+     .within = true},
+    {.op = "urEventWait", .code = "`.cpu()`, `event.synchronize()`", .within = true},
 };
 
 /* An optimizer's own `.item()` of tensors on the host waits for nothing: what is named has

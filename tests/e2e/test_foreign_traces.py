@@ -4,7 +4,7 @@ import json
 import pathlib
 
 from harness import TrainglassTest, main
-from traces import event
+from traces import event, kernel, step
 
 
 def bare(*of_event, **args):
@@ -81,6 +81,17 @@ class ForeignTraces(TrainglassTest):
                                                      "MemcpyD2H": ("memcpy", 1, 0.01, 0.01)})
         self.assertEqual([(one["device"], one["busy_ms"]) for one in answer["gpu"]],
                          [("cuda:1", 0.05)])
+
+    def test_an_xpu_waits_for_a_host_that_waits_for_it(self):
+        def launched(at, correlation, runs_at):
+            return [event("urEnqueueKernelLaunch", at, 10, "xpu_runtime", correlation=correlation),
+                    kernel("gemm", runs_at, 1000, correlation=correlation)]
+        content = {"traceEvents": [
+            step(0, 0, 5000), event("aten::mm", 0, 20), *launched(5, 1, 20),
+            event("urQueueFinish", 100, 3000, "xpu_runtime"), event("aten::mm", 3100, 20),
+            *launched(3105, 2, 3120)]}
+        (device,) = self.analyzed(content)["gpu"]
+        self.assertAlmostEqual(device["idle_by_cause_ms"]["sync"], 2.1)
 
     def test_events_without_a_category_are_read_by_what_they_are(self):
         answer = self.analyzed(ASCEND)

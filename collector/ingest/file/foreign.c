@@ -38,6 +38,8 @@ static enum file_name classify(const char *text)
         {FILE_IS, "optimizer", FILE_NAME_PHASE},
         {FILE_HAS, "::", FILE_NAME_PLAIN},
         {FILE_HAS, "Synchronize", FILE_NAME_SYNC},
+        {FILE_IS, "urQueueFinish", FILE_NAME_SYNC},
+        {FILE_IS, "urEventWait", FILE_NAME_SYNC},
         {FILE_IS, "hipMemcpyWithStream", FILE_NAME_COPY},
         {FILE_HAS, "StreamBeginCapture", FILE_NAME_CAPTURES},
         {FILE_HAS, "StreamEndCapture", FILE_NAME_CAPTURED},
