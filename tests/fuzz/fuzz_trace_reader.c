@@ -11,6 +11,7 @@ struct seen {
     struct trace_reader *reader;
     uint64_t events, next; /* next: offset behind the event before */
     uint64_t skipped, hash;
+    bool refused; /* by its first bytes, or in its middle */
 };
 
 static uint64_t mix(uint64_t hash, uint64_t value)
@@ -74,6 +75,7 @@ static struct seen read_all(const uint8_t *data, size_t size, bool ahead)
     demand(report->events == seen.events && (result == 0 || report->error[0] != '\0'));
     demand(memchr(report->error, '\0', sizeof(report->error)) != NULL);
     seen.skipped = trace_reader_skipped(seen.reader);
+    seen.refused = result != 0;
     trace_reader_free(seen.reader);
     return seen;
 }
@@ -89,7 +91,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         demand(ahead.events == seen.events && ahead.skipped == seen.skipped &&
                ahead.hash == seen.hash);
     }
-    if (!is_text || seen.skipped > 0 || size % 8 != 0 || size > FEED_BLOCK_BYTES)
+    if (!is_text || seen.refused || seen.skipped > 0 || size % 8 != 0 ||
+        size > FEED_BLOCK_BYTES)
         return 0;
     size_t before = FEED_BLOCK_BYTES - size / 2;
     uint8_t *late = malloc(before + size);
