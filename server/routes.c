@@ -1,14 +1,13 @@
 #include "routes.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "aggregate/store.h"
+#include "api/context.h"
 #include "api/metrics.h"
-#include "api/parts.h"
 #include "document/json.h"
 #include "http/cache.h"
 #include "openapi.h"
@@ -134,8 +133,8 @@ static void answer_bytes(struct http_call *call, struct shared_bytes *whole)
     shared_bytes_release(whole);
 }
 
-static void answer_api(struct http_call *call, struct parts *parts, const cJSON *body,
-                       const char *key)
+static void answer_api(struct http_call *call, struct server_context *parts,
+                       const cJSON *body, const char *key)
 {
     const struct http_request *request = http_request(call);
     uint64_t rev = store_rev(parts->api.store);
@@ -158,7 +157,7 @@ static void answer_api(struct http_call *call, struct parts *parts, const cJSON 
 static void serve_api(struct http_call *call, void *context)
 {
     const struct http_request *request = http_request(call);
-    struct parts *parts = context;
+    struct server_context *parts = context;
     struct shared_bytes *whole;
     char key[CACHE_KEY_BYTES];
     cJSON *body;
@@ -212,7 +211,7 @@ static void answer_report(struct http_call *call, const cJSON *report,
 
 static void serve_report(struct http_call *call, void *context)
 {
-    struct parts *parts = context;
+    struct server_context *parts = context;
     struct api_call one = {.api = &parts->api, .status = 200, .tail = ""};
     enum report_format format;
     cJSON *report;
@@ -261,7 +260,7 @@ static void serve_asset(struct http_call *call, void *context)
 
 static void serve_health(struct http_call *call, void *context)
 {
-    const struct parts *parts = context;
+    const struct server_context *parts = context;
     const char *directory = parts->api.directory;
     cJSON *body = cJSON_CreateObject();
 
@@ -276,7 +275,7 @@ static void serve_health(struct http_call *call, void *context)
 
 static void serve_metrics(struct http_call *call, void *context)
 {
-    struct parts *parts = context;
+    struct server_context *parts = context;
     struct bytes text = {0};
 
     metrics_write(&parts->api, &text);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "aggregate/store.h"
-#include "api/parts.h"
+#include "api/context.h"
 #include "files/reading.h"
 #include "files/trace_files.h"
 #include "http/cache.h"
@@ -35,7 +35,7 @@
 
 struct serve {
     struct serve_options options;
-    struct parts parts;
+    struct server_context parts;
     struct http_server *http;
     pthread_t keeper; /* folds ended runs, weighs the server's own CPU time */
     bool kept;

@@ -25,8 +25,8 @@ INSIDE = {  # folder in a folder -> the only ones that it may include besides it
     "collector/ingest/trace/scan": ("wire/", "ingest/trace/"),
     "collector/ingest/trace/feed": ("wire/", "ingest/trace/scan/"),
 }
-SERVER = ("http", "document", "control", "report", "runs", "judge", "files", "windows", "api",
-          "stream", "trace", "", "command")  # each may include those before it
+SERVER = ("http", "document", "control", "cut", "report", "runs", "judge", "files", "windows",
+          "api", "stream", "trace", "", "command")  # each may include those before it
 SERVER_MAY = set(FLOW) - {"collector/probe", "collector/python"}
 ONLY_IN = {  # header -> folders that may know the library
     "civetweb.h": ("server/http", "tests/bench"),

@@ -76,12 +76,12 @@ double loading_workers_possible(const struct rule_context *context)
     return isnan(cores) ? 4 : fmin(fmax(floor(cores) - 1, 0), LOADING_WORKERS_MAX);
 }
 
-double loading_most_to_win(const struct rule_context *context, double price)
+double loading_most_to_win(const struct rule_context *context, double savings_ns)
 {
     const struct gpu_device *device = rule_device(context);
-    double idle = device == NULL ? price : device->idle_ns[GPU_IDLE_DATA];
+    double idle = device == NULL ? savings_ns : device->idle_ns[GPU_IDLE_DATA];
 
-    return idle < price ? idle : price;
+    return idle < savings_ns ? idle : savings_ns;
 }
 
 /* What faster workers would end: the wait until a batch was there. Where nobody tells of it
@@ -117,29 +117,31 @@ struct loading_wait loading_wait(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    struct loading_wait loading = {.waited = train->phase_ns[EVENT_PHASE_DATA] -
-                                             loading_told_apart_ns(context),
-                                   .now = workers_now(context)};
+    struct loading_wait loading = {.waited_ns = train->phase_ns[EVENT_PHASE_DATA] -
+                                                loading_told_apart_ns(context),
+                                   .workers = workers_now(context)};
 
-    loading.wanted = workers_wanted(context, loading.now);
+    loading.workers_wanted = workers_wanted(context, loading.workers);
     /* Also what no worker loads yet will cost its way between processes. */
-    if (workers < 1 && loading.wanted > loading.now)
-        loading.guess = loading_taking_over_ns(context) *
-                        (context->summary->head.from_file ? TAKING_LEAST : 1);
-    loading.data = loading.now >= 1 ? waits_for_workers(context, loading.waited)
-                                    : loading.waited - loading.guess;
+    if (workers < 1 && loading.workers_wanted > loading.workers)
+        loading.taking_over_ns = loading_taking_over_ns(context) *
+                                 (context->summary->head.from_file ? TAKING_LEAST : 1);
+    loading.avoidable_ns = loading.workers >= 1
+                               ? waits_for_workers(context, loading.waited_ns)
+                               : loading.waited_ns - loading.taking_over_ns;
     /* While some batch is far later than the others, the workers load on. */
-    loading.compute = train->mean_ns - loading.data -
-                      (train->phase_ns[EVENT_PHASE_DATA] - loading.waited);
+    loading.compute_ns = train->mean_ns - loading.avoidable_ns -
+                         (train->phase_ns[EVENT_PHASE_DATA] - loading.waited_ns);
     /* What a batch takes those who load it: workers that are waited for, all of their time;
      * one that takes over from the trainer all of its loading, and its half of handing over.
      * They load while the step computes. */
-    double batch = loading.now < 1 ? loading.waited + loading.guess / 2
-                                   : loading.now * (loading.data + loading.compute);
-    double left = batch / loading.wanted - loading.compute;
+    double batch = loading.workers < 1
+                       ? loading.waited_ns + loading.taking_over_ns / 2
+                       : loading.workers * (loading.avoidable_ns + loading.compute_ns);
+    double left = batch / loading.workers_wanted - loading.compute_ns;
 
-    if (loading.wanted > loading.now)
-        loading.left = left > 0 ? left : 0;
+    if (loading.workers_wanted > loading.workers)
+        loading.remaining_ns = left > 0 ? left : 0;
     return loading;
 }
 
@@ -152,7 +154,7 @@ double rule_own_loading_ns(const struct rule_context *context)
 
 double rule_loading_ns(const struct rule_context *context)
 {
-    double ns = loading_most_to_win(context, loading_wait(context).data);
+    double ns = loading_most_to_win(context, loading_wait(context).avoidable_ns);
 
     return ns > 0 ? ns : 0;
 }

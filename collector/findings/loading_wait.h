@@ -7,14 +7,14 @@
 /* More loader processes than that seldom help, and each costs memory. */
 #define LOADING_WORKERS_MAX 16.0
 
-/* Times in ns per step. */
 struct loading_wait {
-    double waited;      /* in all */
-    double data;        /* of it, what faster loading would end */
-    double compute;     /* the step but for the wait */
-    double now, wanted; /* workers */
-    double left;        /* of `data`, with as many as wanted */
-    double guess; /* what taking batches over costs; 0 where the job tells itself */
+    /* ns per step */
+    double waited_ns;      /* in all */
+    double avoidable_ns;   /* of it, what faster loading would end */
+    double compute_ns;     /* the step but for the wait */
+    double remaining_ns;   /* of what is avoidable, with as many workers as wanted */
+    double taking_over_ns; /* what taking batches over costs; 0: the job tells itself */
+    double workers, workers_wanted;
 };
 
 struct loading_wait loading_wait(const struct rule_context *context);
@@ -40,6 +40,13 @@ double loading_taking_over_ns(const struct rule_context *context);
 
 /* While the host waits, a device still works off what is queued: no more can be won than
  * it idles for data. */
-double loading_most_to_win(const struct rule_context *context, double price);
+double loading_most_to_win(const struct rule_context *context, double savings_ns);
+
+/* How much of the wait for data loading faster would end, ns per step: beside a device no
+ * more than that idles for it. */
+double rule_loading_ns(const struct rule_context *context);
+
+/* All of data, where the trainer loads by itself: ops in it make and join samples. Else 0. */
+double rule_own_loading_ns(const struct rule_context *context);
 
 #endif

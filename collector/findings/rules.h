@@ -218,10 +218,6 @@ const char *rule_host_limit(struct rule_context *context, double ns);
 void rule_price_host(struct rule_context *context, struct finding *finding, double ns,
                      double error_ns);
 
-/* How much of the wait for data loading faster would end, ns per step: beside a device no
- * more than that idles for it. */
-double rule_loading_ns(const struct rule_context *context);
-
 /* The waits for data that data-loading and slow-worker tell. */
 double rule_told_loading_ns(const struct rule_context *context);
 
@@ -233,9 +229,6 @@ double rule_told_unsteady_ns(const struct rule_context *context);
 /* Of the steps that share needs more or less of its memory than usual, on the accelerator
  * with the most of them: their batches have other shapes. 0 unknown. */
 double rule_other_shapes(const struct rule_context *context);
-
-/* All of data, where the trainer loads by itself: ops in it make and join samples. Else 0. */
-double rule_own_loading_ns(const struct rule_context *context);
 
 /* Functions are compiled again and again: as often as there are such slow steps, and each of
  * these takes about as much longer as a compilation does. */

@@ -116,16 +116,17 @@ static void advise_data(struct rule_context *context, struct finding *finding,
 static const char *wait_of(struct rule_context *context,
                            const struct loading_wait *loading)
 {
-    double rest = loading->waited - loading->data;
+    double rest = loading->waited_ns - loading->avoidable_ns;
 
-    if (loading->guess > 0)
+    if (loading->taking_over_ns > 0)
         return rule_print(context, "%s loading - about %s to take a batch over",
-                          rule_ms(context, loading->waited),
-                          rule_ms(context, loading->guess));
-    return rest > 0
-               ? rule_print(context, "%s waiting - %s that no loader saves",
-                            rule_ms(context, loading->waited), rule_ms(context, rest))
-               : rule_print(context, "%s waiting", rule_ms(context, loading->data));
+                          rule_ms(context, loading->waited_ns),
+                          rule_ms(context, loading->taking_over_ns));
+    return rest > 0 ? rule_print(context, "%s waiting - %s that no loader saves",
+                                 rule_ms(context, loading->waited_ns),
+                                 rule_ms(context, rest))
+                    : rule_print(context, "%s waiting",
+                                 rule_ms(context, loading->avoidable_ns));
 }
 
 /* `most`: what can be won, of which more workers win all. */
@@ -133,21 +134,23 @@ static const char *formula_of(struct rule_context *context,
                               const struct loading_wait *loading, double most)
 {
     const char *wait = wait_of(context, loading), *won = rule_ms(context, most);
-    bool idles = most < loading->data - loading->left;
+    bool idles = most < loading->avoidable_ns - loading->remaining_ns;
     const char *end =
         rule_print(context, idles ? ", of which the device idles %s" : " = %s", won);
 
-    if (loading->wanted > loading->now)
-        return rule_print(
-            context, "%s - %s left with %s%s", wait, rule_ms(context, loading->left),
-            context->summary->native ? "a thread that loads ahead"
-                                     : rule_workers(context, loading->wanted),
-            end);
+    if (loading->workers_wanted > loading->workers)
+        return rule_print(context, "%s - %s left with %s%s", wait,
+                          rule_ms(context, loading->remaining_ns),
+                          context->summary->native
+                              ? "a thread that loads ahead"
+                              : rule_workers(context, loading->workers_wanted),
+                          end);
     if (loading_hides_few_late(context))
         return rule_print(context, "%s, hidden by more batches ahead%s", wait, end);
     return rule_print(context,
-                      idles || loading->waited > loading->data ? "(%s%s) / 2 = %s"
-                                                               : "%s%s / 2 = %s",
+                      idles || loading->waited_ns > loading->avoidable_ns
+                          ? "(%s%s) / 2 = %s"
+                          : "%s%s / 2 = %s",
                       wait, idles ? end : "", rule_ms(context, most / 2));
 }
 
@@ -156,15 +159,15 @@ static void add_evidence(struct rule_context *context, struct finding *finding,
 {
     double step = context->train->mean_ns;
 
-    rule_evidence_ms(finding, "data_ms", loading->waited);
+    rule_evidence_ms(finding, "data_ms", loading->waited_ns);
     rule_evidence_ms(finding, "step_ms", step);
-    rule_evidence(finding, "share_pct", 100 * loading->waited / step);
+    rule_evidence(finding, "share_pct", 100 * loading->waited_ns / step);
     rule_evidence_ms(finding, "no_batch_ready_ms", context->train->waited_ns);
     rule_evidence(finding, "late_pct", 100 * context->train->late_share);
     rule_evidence(finding, "workers", workers);
     rule_evidence(finding, "worker_cpu_pct", 100 * loading_worker_share(context));
     loading_evidence(context, finding);
-    if (loading->now >= 1 && context->summary->load.workers > 0)
+    if (loading->workers >= 1 && context->summary->load.workers > 0)
         rule_evidence_text(context, finding, "bound_by",
                            loading_keeps_up(context)            ? "few batches"
                            : loading_is_collating(context)      ? "collate_fn"
@@ -180,14 +183,14 @@ static void describe(struct rule_context *context, struct finding *finding,
 {
     double step = context->train->mean_ns;
     double workers = rule_number(context, FACT_DATALOADER_WORKERS);
-    double unanswered = fmin(loading_surely_unanswered_ns(context), loading->waited);
+    double unanswered = fmin(loading_surely_unanswered_ns(context), loading->waited_ns);
     const char *part = loading_part(context);
 
     finding->title = rule_infers(context) ? "The model waits for the next batch"
                                           : "Training waits for the next batch";
     finding->sentence = rule_print(
         context, "%s of %s of a step wait for data%s%s%s%s%s",
-        rule_ms(context, loading->waited), rule_ms(context, step),
+        rule_ms(context, loading->waited_ns), rule_ms(context, step),
         loading_is_uncounted(context) ? ", though workers load it"
         : isnan(workers)              ? ""
         : workers < 1
@@ -210,18 +213,19 @@ static void describe(struct rule_context *context, struct finding *finding,
                                                             : "")
             : "");
     finding->wrong_if =
-        loading->wanted < 1 ? "Loading waits for a disk or a network: then it needs no "
-                              "core of its own beside the training."
+        loading->workers_wanted < 1
+            ? "Loading waits for a disk or a network: then it needs no "
+              "core of its own beside the training."
         : context->summary->native
             ? "The next batch depends on the update before it, or no core is free."
-        : may_repeat_samples(context, loading->wanted)
+        : may_repeat_samples(context, loading->workers_wanted)
             ? "The data set is iterable and does not split itself among workers, the "
               "wait is for a disk or a network that more workers do not make faster, "
               "or the cores are taken by something else."
             : "The wait is for a disk or a network that more workers do not make "
               "faster, or the cores are taken by something else.";
     add_evidence(context, finding, loading, workers);
-    advise_data(context, finding, workers, loading->wanted);
+    advise_data(context, finding, workers, loading->workers_wanted);
 }
 
 /* In ns per step: what is told, what it is a part of, half of its interval, its lower end. */
@@ -235,10 +239,12 @@ struct price {
 static struct price price_of(const struct rule_context *context,
                              const struct loading_wait *loading)
 {
-    bool whole = loading->wanted > loading->now || loading_hides_few_late(context);
-    double most = loading_most_to_win(context, loading->data - loading->left);
+    bool whole =
+        loading->workers_wanted > loading->workers || loading_hides_few_late(context);
+    double most =
+        loading_most_to_win(context, loading->avoidable_ns - loading->remaining_ns);
     double ns = whole ? most : most / 2;
-    double error = loading->now >= 1 && !isnan(context->train->waited_ns)
+    double error = loading->workers >= 1 && !isnan(context->train->waited_ns)
                        ? loading_waited_error_ns(context)
                        : rule_error_of_phase(context, EVENT_PHASE_DATA);
     double least = context->summary->head.from_file
@@ -254,9 +260,10 @@ struct loading_saves findings_loading_saves(const struct bottlenecks_answer *sum
     const struct rule_context context = {
         .summary = summary, .train = &summary->steps.train, .settings = &settings};
     struct loading_wait loading = loading_wait(&context);
-    double unsaved = fmax(loading.waited - loading.data - loading.guess, 0);
+    double unsaved =
+        fmax(loading.waited_ns - loading.avoidable_ns - loading.taking_over_ns, 0);
     double most = summary->steps.train.phase_ns[EVENT_PHASE_DATA] - unsaved;
-    double taking = loading.guess > 0 ? loading_taking_over_ns(&context) : 0;
+    double taking = loading.taking_over_ns > 0 ? loading_taking_over_ns(&context) : 0;
 
     return (struct loading_saves){.least_ns = most - TAKING_MOST * taking,
                                   .most_ns = most - TAKING_LEAST * taking};
@@ -271,7 +278,7 @@ double rule_told_loading_ns(const struct rule_context *context)
                 rule_threshold(context, "data-loading") * step;
     bool is_slow = slow >= rule_threshold(context, "slow-worker") * step;
 
-    return (told ? fmax(loading.data, 0) : 0) + (is_slow ? slow : 0);
+    return (told ? fmax(loading.avoidable_ns, 0) : 0) + (is_slow ? slow : 0);
 }
 
 static void find_loading(struct rule_context *context)
@@ -287,13 +294,14 @@ static void find_loading(struct rule_context *context)
         rule_price(context, finding, price.ns, price.error);
     else
         rule_price_half(context, finding, price.most, price.error);
-    if (loading.guess > 0)
-        rule_price_between(finding, price.ns - (TAKING_MOST - 1) * loading.guess,
-                           price.ns + (1 - TAKING_LEAST) * loading.guess);
+    if (loading.taking_over_ns > 0)
+        rule_price_between(finding,
+                           price.ns - (TAKING_MOST - 1) * loading.taking_over_ns,
+                           price.ns + (1 - TAKING_LEAST) * loading.taking_over_ns);
     /* The next may be late before the workers are ahead again. */
     if (loading_hides_few_late(context))
         rule_price_between(finding, price.ns / 2, price.ns);
-    finding->takes_ns = loading.waited;
+    finding->takes_ns = loading.waited_ns;
     rule_claim_apart(finding, PART_DATA, CLAIM_WAIT, price.ns);
     finding->formula = formula_of(context, &loading, price.most);
     describe(context, finding, &loading);

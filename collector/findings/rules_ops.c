@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "aggregate/collectives.h"
+#include "findings/loading_wait.h"
 #include "findings/rules.h"
 #include "findings/settings.h"
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "findings/loading_wait.h"
 #include "findings/rules.h"
 #include "findings/settings.h"
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "findings/loading_wait.h"
 #include "findings/settings.h"
 
 /* Told of so many, the dearest. */

@@ -8,6 +8,7 @@
 #include "aggregate/state.h"
 #include "ingest/notes.h"
 #include "ingest/source.h"
+#include "wire/clock.h"
 
 #define SOURCES_MAX 2048u
 
@@ -71,7 +72,7 @@ static void add_file(void *user, const struct watch_file *file)
     source->state = error != 0 ? SOURCE_LOST : SOURCE_LIVE;
     if (error == 0 && source_died(source)) {
         /* Once more: it may have gone on between being opened and its death. */
-        source_look(source, store, sources->scanned_ns);
+        source_look(source, store, (int64_t)clock_ns(CLOCK_MONOTONIC));
         if (source->state != SOURCE_LOST)
             source_put_off(source, store);
     }
@@ -129,12 +130,12 @@ static void forget_gone(struct sources *sources)
     sources->count = kept;
 }
 
-void sources_scan(struct sources *sources, int64_t now)
+void sources_scan(struct sources *sources, int64_t now_ns)
 {
     struct watch *watch = &sources->watch;
     struct store *store = sources->store;
 
-    sources->scanned_ns = now;
+    sources->scanned_ns = now_ns;
     notes_tell_commands(watch, store);
     watch_scan(watch, ".end", notes_add_end, store);
     watch_scan(watch, ".seg", add_file, sources);

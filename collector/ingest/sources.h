@@ -27,6 +27,6 @@ void sources_close(struct sources *sources);
 
 /* Looks for new segments and the notes beside them, says in the store what the folders hold, and
  * drops what is gone. */
-void sources_scan(struct sources *sources, int64_t now);
+void sources_scan(struct sources *sources, int64_t now_ns);
 
 #endif

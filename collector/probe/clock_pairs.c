@@ -4,9 +4,9 @@
 #define PAIR_INTERVAL_US 1000000u /* a second: drift is below 1 us */
 #define EARLY_PAIR_US    10000u   /* the first ones come sooner: a job of 50 ms */
 
-static uint64_t last_pair;
+static uint64_t last_pair; /* raw ticks */
 
-void probe_clock_pair(void)
+static void add_pair(void)
 {
     struct wire_header *header = probe->header;
     uint64_t count =
@@ -32,7 +32,7 @@ void probe_clock_keep(uint64_t now)
     uint64_t wait = count < 8 ? EARLY_PAIR_US : PAIR_INTERVAL_US;
 
     if (now - last_pair > wait * probe->ticks_per_us)
-        probe_clock_pair();
+        add_pair();
 }
 
 /* Ticks in a microsecond from two pairs about 200 us apart: good to a per mille. */
@@ -51,7 +51,7 @@ static uint64_t measure_ticks_per_us(void)
 
 void probe_clock_open(void)
 {
-    probe_clock_pair();
+    add_pair();
     probe->ticks_per_us = measure_ticks_per_us();
-    probe_clock_pair();
+    add_pair();
 }

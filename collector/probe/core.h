@@ -48,8 +48,9 @@ void probe_boundary_open(void);  /* the segment is mapped, not yet open to threa
 void probe_boundary_begin(void); /* it is open: the first words are written */
 void probe_boundary_close(void); /* in a forked child */
 void probe_boundary_thread_ends(void); /* the calling one, or all of the process */
-void probe_clock_open(void);           /* the first pairs, and probe->ticks_per_us */
-void probe_clock_pair(void);           /* one more pair; any time */
-void probe_clock_keep(uint64_t now);   /* one more when it is time for it */
+
+/* clock_pairs.c */
+void probe_clock_open(void);         /* the first pairs, and probe->ticks_per_us */
+void probe_clock_keep(uint64_t now); /* one more when it is time; `now` in raw ticks */
 
 #endif

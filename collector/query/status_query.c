@@ -6,7 +6,6 @@
 
 #include "query/parts.h"
 #include "wire/clock.h"
-#include "wire/words.h"
 
 int parts_capabilities(struct answer *head, const struct process *process,
                        struct status_capability **list, uint32_t *count)

@@ -3,8 +3,6 @@
 #ifndef QUERY_STATUS_QUERY_H
 #define QUERY_STATUS_QUERY_H
 
-#include <string.h>
-
 #include "aggregate/store.h" /* enum process_state */
 #include "query/answer.h"
 #include "wire/segment.h"
@@ -135,14 +133,8 @@ MUST_CHECK int status_query(struct store *store, const struct selection *selecti
                             struct status_answer *answer);
 
 /* The session of that id; NULL when there is none. */
-static inline const struct status_session *
-status_session_find(const struct status_answer *status, const char *id)
-{
-    for (uint32_t i = 0; i < status->session_count; i++)
-        if (strcmp(status->sessions[i].id, id) == 0)
-            return &status->sessions[i];
-    return NULL;
-}
+const struct status_session *status_session_find(const struct status_answer *status,
+                                                 const char *id);
 
 /* "running", "ended", "crashed", "lost"; "unknown" for a number that is no state. Static. */
 const char *status_state_word(uint32_t process_state);

@@ -80,3 +80,17 @@ bool what_if_told(const struct bottlenecks_answer *summary, struct loading_saves
                ? data_hidden_replayed(summary, saves, answer)
                : what_if_data_hidden(summary, saves, answer);
 }
+
+const char *what_if_title(enum replay_what_if what_if)
+{
+    static const char *const titles[REPLAY_WHAT_IFS] = {
+        [REPLAY_DATA_HIDDEN] = "With data loading hidden",
+        [REPLAY_SYNC_FREE] = "If the host never waited for the GPU",
+        [REPLAY_LAUNCH_FREE] = "If ops and launches took the host no time",
+        [REPLAY_COPIES_HIDDEN] = "With copies hidden behind compute",
+        [REPLAY_COMMUNICATION_HIDDEN] = "With communication hidden behind compute",
+        [REPLAY_COMPUTE_HALVED] = "With kernels that take half as long (a faster GPU)",
+    };
+
+    return titles[what_if];
+}

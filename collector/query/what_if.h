@@ -48,6 +48,9 @@ MUST_CHECK bool what_if_told(const struct bottlenecks_answer *summary,
                              struct loading_saves saves, enum replay_what_if what_if,
                              struct what_if *answer);
 
+/* A sentence's beginning: "..., a step would take". Static. */
+const char *what_if_title(enum replay_what_if what_if);
+
 /* Less is not worth a sentence. */
 #define WHAT_IF_SHARE 0.05
 

@@ -61,6 +61,14 @@ cJSON *api_ranks(struct api_call *call)
                       api_answers(call, error) ? ranks_json(&answer) : NULL);
 }
 
+static void add_control(cJSON *body, const char *obstacle)
+{
+    cJSON *part = cJSON_AddObjectToObject(body, "control");
+
+    cJSON_AddBoolToObject(part, "writable", obstacle == NULL);
+    json_text(part, "reason", obstacle);
+}
+
 cJSON *api_overhead(struct api_call *call)
 {
     struct overhead_answer answer;
@@ -74,7 +82,7 @@ cJSON *api_overhead(struct api_call *call)
     if (api_answers(call, error)) {
         ppm = atomic_load_explicit(&call->api->server_cpu_ppm, memory_order_relaxed);
         body = overhead_json(&answer, (double)ppm / 1e4);
-        control_describe(body, call->api->store, &call->selection);
+        add_control(body, control_obstacle(call->api->store, &call->selection));
     }
     return api_finish(call, error, &answer.head, body);
 }

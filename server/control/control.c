@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "document/json.h"
 #include "query/status_query.h"
 
 /* What the probe does when nobody asked for anything. */
@@ -199,7 +198,7 @@ int control_ask(struct store *store, const struct selection *selection,
     return result;
 }
 
-static const char *obstacle(const struct status_session *session)
+static const char *obstacle_of(const struct status_session *session)
 {
     bool running = false;
 
@@ -222,16 +221,13 @@ static const char *obstacle(const struct status_session *session)
     return running ? NULL : "the session does not run";
 }
 
-void control_describe(cJSON *object, struct store *store,
-                      const struct selection *selection)
+const char *control_obstacle(struct store *store, const struct selection *selection)
 {
     struct status_answer status;
     const char *why = "no session";
-    cJSON *part = cJSON_AddObjectToObject(object, "control");
 
     if (status_query(store, selection, &status) == 0)
-        why = obstacle(status_session_find(&status, status.head.session));
-    cJSON_AddBoolToObject(part, "writable", why == NULL);
-    json_text(part, "reason", why);
+        why = obstacle_of(status_session_find(&status, status.head.session));
     answer_free(&status.head);
+    return why;
 }

@@ -2,7 +2,6 @@
 #ifndef CONTROL_CONTROL_H
 #define CONTROL_CONTROL_H
 
-#include <cjson/cJSON.h>
 #include <stdint.h>
 
 #include "wire/attributes.h"
@@ -35,14 +34,13 @@ struct control_change {
 struct control control_in_force(struct store *store, const struct selection *selection);
 
 /* Asks every live trainer of the selected session. Returns how many were asked, or
- * -ENOENT, -EACCES, ... with a sentence in `reason` (CONTROL_REASON_BYTES). Any thread;
- * two at once end as one of the two. */
+ * -ENOENT, -EACCES, ... with a sentence in `reason` (CONTROL_REASON_BYTES). Any
+ * thread; of two at once both are kept. */
 MUST_CHECK int control_ask(struct store *store, const struct selection *selection,
                            const struct control_change *change, char *reason);
 
-/* Adds "control": {writable, reason}: can the page change anything? */
-void control_describe(cJSON *object, struct store *store,
-                      const struct selection *selection);
+/* Why the page can change nothing; NULL: it can. Static. */
+const char *control_obstacle(struct store *store, const struct selection *selection);
 
 /* "<dir>/<random>.seg" to "<dir>/<random>" and `ending`, or to the control file's ".ctl";
  * false when it is no segment's path, or too long. */

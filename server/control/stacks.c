@@ -25,13 +25,14 @@ static int refuse(int error, char *reason, const char *why)
     return error;
 }
 
-int stacks_caught(const char *text, int signal)
+/* Bit `signal` of the line SigCgt of a /proc/<pid>/status. */
+static bool is_caught(const char *text, int signal)
 {
     const char *line = strstr(text, "\nSigCgt:");
 
     if (line == NULL || signal < 1 || signal > 64)
-        return 0;
-    return strtoull(line + strlen("\nSigCgt:"), NULL, 16) >> (signal - 1) & 1;
+        return false;
+    return (strtoull(line + strlen("\nSigCgt:"), NULL, 16) >> (signal - 1) & 1) != 0;
 }
 
 /* Reads all of a small file of /proc at `folder`; "" when it cannot. */
@@ -68,7 +69,7 @@ static bool is_the_one(int folder, const struct wire_header *header, uid_t owner
     if (start_ticks(text) != header->start_ticks)
         return false;
     read_proc(folder, "status", text, sizeof(text));
-    return stacks_caught(text, signal) != 0;
+    return is_caught(text, signal);
 }
 
 static int send_signal(const char *path, int signal, char *reason)

@@ -22,9 +22,6 @@ struct stacks {
     int truncated; /* there was more than STACKS_BYTES_MAX */
 };
 
-/* Is bit `signal` set in the line SigCgt of a /proc/<pid>/status of `text`? */
-MUST_CHECK int stacks_caught(const char *text, int signal);
-
 /* Asks the process of the segment at `path` by `signal` and waits up to about a second
  * for the answer. 0, or a negative errno and a sentence in `reason`. Any thread. */
 MUST_CHECK int stacks_ask(const char *path, int signal, struct stacks *stacks,

@@ -79,7 +79,8 @@ void analysis_free(struct analysis *analysis)
     answer_free(&analysis->replay.head);
 }
 
-const char *analysis_format(const struct file_result *file)
+/* How the file is laid out. */
+static const char *format_of(const struct file_result *file)
 {
     if (file->is_array)
         return file->is_gzip ? "kineto-array-gzip" : "kineto-array";
@@ -201,12 +202,13 @@ const char *analysis_steps_from(const struct file_result *file)
                                 : "ProfilerStep";
 }
 
-void analysis_add_file(cJSON *body, const struct analysis *analysis)
+/* What a file says beyond what every session does. */
+static void add_file(cJSON *body, const struct analysis *analysis)
 {
     static const char *const memories[] = {NULL, "totals", "deltas"};
     const struct file_result *file = analysis->file;
 
-    json_text(body, "format", analysis_format(file));
+    json_text(body, "format", format_of(file));
     json_text(body, "file", analysis->path);
     json_count(body, "events", file->events);
     json_count(body, "events_in_tables", file->taken);
@@ -226,7 +228,7 @@ cJSON *analysis_json(const struct analysis *analysis)
     cJSON *body = bottlenecks_json(&analysis->summary), *gpu;
 
     if (analysis->file != NULL)
-        analysis_add_file(body, analysis);
+        add_file(body, analysis);
     if (!findings_are_sought(&analysis->summary))
         json_text(body, "findings_reason",
                   analysis->summary.foreign ? "it is not a PyTorch trace"
@@ -273,7 +275,7 @@ cJSON *analysis_report(const struct analysis *analysis, const char *name)
     cJSON_AddItemToObject(body, "memory", memory_json(&analysis->memory));
     cJSON_AddItemToObject(body, "gpu", gpu_json(&analysis->gpu));
     if (analysis->file != NULL)
-        analysis_add_file(cJSON_AddObjectToObject(body, "file"), analysis);
+        add_file(cJSON_AddObjectToObject(body, "file"), analysis);
     ops = cJSON_AddObjectToObject(body, "ops");
     cJSON_AddItemToObject(ops, "cpu", ops_list_json(&analysis->cpu));
     cJSON_AddItemToObject(ops, "cuda", ops_list_json(&analysis->cuda));

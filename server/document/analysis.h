@@ -48,14 +48,8 @@ cJSON *analysis_json(const struct analysis *analysis);
 /* The same as a document of /api/report, under `name`. */
 cJSON *analysis_report(const struct analysis *analysis, const char *name);
 
-/* What a file says beyond what every session does, added to `body`. */
-void analysis_add_file(cJSON *body, const struct analysis *analysis);
-
 /* What tells its steps: "ProfilerStep", "optimizer", or "file": all of it is one. */
 const char *analysis_steps_from(const struct file_result *file);
-
-/* "object" and the like: how the file is laid out. */
-const char *analysis_format(const struct file_result *file);
 
 /* Of all reasons, the reader's and the tables'. */
 uint64_t analysis_skipped(const struct file_result *file);

@@ -20,13 +20,13 @@ struct steps_summary;
 struct step_mean;
 struct step_row;
 struct ops_answer;
-struct op_row;
 struct memory_answer;
 struct gpu_answer;
 struct ranks_answer;
 struct overhead_answer;
 struct host_answer;
 struct bottlenecks_answer;
+struct hardware_answer;
 struct replay_answer;
 
 #define JUDGEMENT_FIXED 8u
@@ -45,10 +45,9 @@ cJSON *status_end_json(const struct status_session *session);
 cJSON *steps_json(const struct steps_answer *answer);
 cJSON *steps_summary_json(const struct steps_summary *summary);
 cJSON *step_json(const struct step_row *row);
-void steps_means_json(cJSON *body, const struct step_mean *means, uint32_t count);
+void add_steps_means_json(cJSON *body, const struct step_mean *means, uint32_t count);
 cJSON *ops_json(const struct ops_answer *answer, const char *sort, const char *device);
 cJSON *ops_list_json(const struct ops_answer *answer);
-cJSON *op_json(const struct op_row *row);
 cJSON *memory_json(const struct memory_answer *answer);
 /* For the stream: {"devices":[{device, points}], "host":{points}}, at most `max` points
  * of each; thins the answer's points. */
@@ -66,9 +65,10 @@ cJSON *bottlenecks_judged_json(const struct bottlenecks_answer *answer,
 void add_findings_json(cJSON *body, const struct judgement *judgement,
                        const struct answer *head);
 
+/* Adds "hardware": what the devices say of themselves. */
+void add_hardware_json(cJSON *body, const struct hardware_answer *answer);
+
 /* "replayed_steps", "step", "kinds", "path", "shares", "other_ms" and "what_if". */
 void add_critical_path_json(cJSON *body, const struct replay_answer *answer);
-/* A sentence's beginning: "..., a step would take". */
-const char *what_if_title(enum replay_what_if what_if);
 
 #endif

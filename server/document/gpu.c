@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "document/document.h"
-#include "document/hardware.h"
 #include "document/json.h"
 #include "query/gpu_query.h"
 
@@ -145,7 +144,7 @@ cJSON *gpu_json(const struct gpu_answer *answer)
     json_count(body, "uncounted_work", answer->uncounted);
     json_count(body, "lost_launches", answer->lost_launches);
     if (answer->hardware.driver != NULL) /* it was asked for */
-        hardware_json(body, &answer->hardware);
+        add_hardware_json(body, &answer->hardware);
     return body;
 }
 

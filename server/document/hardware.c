@@ -1,7 +1,7 @@
-#include "document/hardware.h"
-
+/* What the GPUs say of themselves. */
 #include "document/document.h"
 #include "document/json.h"
+#include "query/hardware_query.h"
 #include "wire/words.h"
 
 static const char *const columns[1 + HARDWARE_COLUMNS] = {
@@ -135,7 +135,7 @@ static cJSON *row_json(const struct hardware_row *row)
     return part;
 }
 
-void hardware_json(cJSON *body, const struct hardware_answer *answer)
+void add_hardware_json(cJSON *body, const struct hardware_answer *answer)
 {
     cJSON *part = cJSON_AddObjectToObject(body, "hardware");
 

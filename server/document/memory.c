@@ -1,5 +1,4 @@
 /* Devices and host, now, over time, at their peaks. */
-#include <math.h>
 
 #include "document/document.h"
 #include "document/json.h"

@@ -60,7 +60,7 @@ static void add_range(cJSON *op, const struct op_row *row)
     json_share(op, "validation_share", row->validation_share);
 }
 
-cJSON *op_json(const struct op_row *row)
+static cJSON *op_json(const struct op_row *row)
 {
     cJSON *op = cJSON_CreateObject();
 

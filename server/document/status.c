@@ -1,5 +1,4 @@
 /* Sessions, their processes, what can be seen of them and why not. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -115,7 +115,7 @@ static cJSON *epoch_json(const struct epoch_row *row)
     return epoch;
 }
 
-void steps_means_json(cJSON *body, const struct step_mean *means, uint32_t count)
+void add_steps_means_json(cJSON *body, const struct step_mean *means, uint32_t count)
 {
     static const char *const columns[] = {"time_ms",     "steps",      "duration_ms",
                                           "data_ms",     "forward_ms", "backward_ms",
@@ -143,7 +143,7 @@ cJSON *steps_json(const struct steps_answer *answer)
     JSON_LIST(body, "steps", answer->rows, answer->row_count, step_json);
     cJSON_AddBoolToObject(body, "decimated", answer->decimated);
     if (answer->decimated)
-        steps_means_json(body, answer->means, answer->mean_count);
+        add_steps_means_json(body, answer->means, answer->mean_count);
     summary = cJSON_AddObjectToObject(body, "summary");
     cJSON_AddItemToObject(summary, "train", steps_summary_json(&answer->train));
     cJSON_AddItemToObject(summary, "validation",

@@ -369,11 +369,10 @@ void judge_findings(struct judge *judge, struct runs *runs,
                  selection->window.kind == WINDOW_RUN;
 
     judgement->fixed_count = 0;
-    judgement->served = judge != NULL;
-    if (judge == NULL || !usual_is(selection, head) ||
-        !find_standing(judge, answer, judgement))
+    judgement->served = true;
+    if (!usual_is(selection, head) || !find_standing(judge, answer, judgement))
         findings_find(answer, NULL, &judgement->findings);
-    if (judge != NULL && whole && !head->live && !head->from_file)
+    if (whole && !head->live && !head->from_file)
         tell_ended(judge, head, judgement);
     if (runs != NULL)
         hear_user(runs, &judgement->findings);

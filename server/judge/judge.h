@@ -24,9 +24,8 @@ void judge_free(struct judge *judge);
  * at a time. */
 void judge_feed(struct judge *judge, struct store *store, struct runs *runs);
 
-/* The findings of an answer to `selection`. `judge` and `runs` may be NULL: then nothing
- * is known of earlier looks, or of the user; without a judge no server tells it.
- * judgement_free() is owed. */
+/* The findings of an answer to `selection`. `runs` may be NULL: then nothing is known of the
+ * user. judgement_free() is owed. */
 void judge_findings(struct judge *judge, struct runs *runs,
                     const struct selection *selection,
                     const struct bottlenecks_answer *answer,

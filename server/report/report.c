@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/output_file.h"
+#include "cut/output_file.h"
 
 bool report_format_named(const char *name, enum report_format *format)
 {

@@ -1,7 +1,6 @@
 /* What is written down of a run for comparisons: the numbers that report/compare.c reads,
  * its ops of the most self time, and a row for each of its newest epochs. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

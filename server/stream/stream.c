@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/api.h"
-#include "api/parts.h"
+#include "api/context.h"
 #include "document/document.h"
 #include "document/json.h"
 #include "judge/judge.h"
@@ -303,7 +302,7 @@ static bool session_exists(struct api *api, const struct selection *selection)
 
 void stream_serve(struct http_call *call, void *context)
 {
-    struct parts *parts = context;
+    struct server_context *parts = context;
     const struct http_request *request = http_request(call);
     struct api_call parameters = {.api = &parts->api, .status = 200};
     struct hub_client *client;

@@ -10,7 +10,7 @@ struct api;
 /* The hub's source over the api's store; borrowed while the hub lives. */
 struct hub_source stream_source(struct api *api);
 
-/* Serves one client until it leaves or the hub stops; the context is struct parts. */
+/* Serves one client until it leaves or the hub stops; the context is struct server_context. */
 http_handler stream_serve;
 
 #endif

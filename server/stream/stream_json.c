@@ -144,7 +144,7 @@ static void add_mean(cJSON *body, const struct steps_answer *answer)
     for (uint32_t phase = 0; phase < EVENT_PHASES; phase++)
         mean.phase_ns[phase] =
             known[phase] == 0 ? (double)NAN : mean.phase_ns[phase] / known[phase];
-    steps_means_json(body, &mean, mean.steps > 0 ? 1 : 0);
+    add_steps_means_json(body, &mean, mean.steps > 0 ? 1 : 0);
 }
 
 cJSON *stream_steps_json(const struct steps_answer *answer)

@@ -13,8 +13,8 @@
 
 #include <cjson/cJSON.h>
 
+#include "cut/flame_order.h"
 #include "ingest/file/paths.h"
-#include "trace/flame_order.h"
 #include "trace/trace_writer.h"
 
 /* Calls of the device's runtime in a window, of 40 bytes each: they are written by other

@@ -1,13 +1,11 @@
 #include "trace/trace.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
-#include "api/api.h"
-#include "api/parts.h"
+#include "api/context.h"
 #include "document/document.h"
 #include "document/json.h"
 #include "files/trace_files.h"
@@ -349,7 +347,7 @@ static bool names_nothing(const struct selection *asked,
 
 void trace_serve(struct http_call *call, void *context)
 {
-    struct api *api = &((struct parts *)context)->api;
+    struct api *api = &((struct server_context *)context)->api;
     struct api_call one = {.api = api, .status = 200};
     struct trace_parameters parameters;
     struct trace_request request = {0};

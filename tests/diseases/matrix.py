@@ -491,6 +491,8 @@ def main():
         sys.exit(77)
     if arguments.named:
         first, parts = map(int, arguments.part.split("/"))
+        if not 1 <= first <= parts:
+            parser.error("--part is K/N with K from 1 to N")
         suite = unittest.TestSuite(Matrix(f"test_{name}_is_named")
                                    for name in (arguments.names or NAMED)[first - 1::parts])
         sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())

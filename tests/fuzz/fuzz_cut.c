@@ -4,9 +4,9 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "cut/cut.h"
+#include "cut/cut_json.h"
 #include "fuzz.h"
-#include "trace/cut.h"
-#include "trace/cut_json.h"
 
 /* More than the shortest stretch that is leapt over; and few, for runs to be short. */
 #define BREAK_BYTES (size_t)70000

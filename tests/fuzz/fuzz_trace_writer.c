@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "aggregate/sum.h"
+#include "cut/cut_json.h"
 #include "fuzz.h"
 #include "ingest/trace/reader.h"
 #include "trace/call_tree.h"
-#include "trace/cut_json.h"
 #include "trace/trace_event.h"
 
 #define EVENTS_MAX 1024u

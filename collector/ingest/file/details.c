@@ -1,8 +1,8 @@
 #include "ingest/file/details.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "wire/text.h"
 
@@ -13,12 +13,14 @@ struct file_details *file_details_new(const struct trace_names *names, uint32_t 
     if (details == NULL)
         return NULL;
     details->frames = frames;
-    details->detail_index = (struct file_index){.key = sizeof(struct file_detail),
-                                                .size = sizeof(struct file_detail),
-                                                .most = FILE_DETAILS_MAX};
-    details->key_index = (struct file_index){.key = offsetof(struct file_key, linked),
-                                             .size = sizeof(struct file_key),
-                                             .most = FILE_KEYS_MAX};
+    details->detail_index =
+        (struct file_index){.key_bytes = sizeof(struct file_detail),
+                            .item_bytes = sizeof(struct file_detail),
+                            .items_max = FILE_DETAILS_MAX};
+    details->key_index =
+        (struct file_index){.key_bytes = offsetof(struct file_key, linked),
+                            .item_bytes = sizeof(struct file_key),
+                            .items_max = FILE_KEYS_MAX};
     if (!file_paths_open(&details->paths, names) ||
         !file_index_open(&details->detail_index, &details->details,
                          &details->detail_count) ||

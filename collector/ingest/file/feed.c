@@ -319,6 +319,24 @@ static int name_threads(struct feeding *feeding)
     return 0;
 }
 
+static int open_groups(struct feeding *feeding, uint32_t groups)
+{
+    struct process *process = feeding->texts.process;
+
+    for (uint32_t by = GROUP_NAME + 1; by < GROUPS; by++) {
+        if (!(groups >> by & 1))
+            continue;
+        feeding->of_key[by] =
+            calloc(feeding->file->details->key_count, sizeof(uint32_t));
+        feeding->of_name[by] = calloc(feeding->texts.count + 1, sizeof(uint32_t));
+        process->groups[by] = ops_group_new(0);
+        if (feeding->of_key[by] == NULL || feeding->of_name[by] == NULL ||
+            process->groups[by] == NULL)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
 static int begin(struct feeding *feeding)
 {
     struct file *file = feeding->file;
@@ -332,7 +350,7 @@ static int begin(struct feeding *feeding)
     if (error == 0)
         error = name_threads(feeding);
     if (error == 0)
-        error = feeding_open_groups(feeding, file->groups);
+        error = open_groups(feeding, file->groups);
     file_sort_sizes(file);
     for (uint32_t i = 0; i < file->stream_count; i++)
         process->gpu.stream_addresses[i] = file->streams[i];
@@ -363,7 +381,7 @@ static int end(struct feeding *feeding)
     pthread_rwlock_wrlock(&feeding->store->lock);
     int error = file_fold_memory(file, &feeding->texts);
 
-    feeding_give(feeding);
+    feeding_give_linked(feeding);
     process->gpu.ends_early = file->ends_early;
     if (process->gpu.on)
         gpu_finish(&process->gpu, file->to_ns);

@@ -1,4 +1,4 @@
-/* A sorted file on its way to the tables, between feed.c and feed_whole.c. */
+/* A sorted file on its way to the tables, between feed.c and feed_linked.c. */
 #ifndef INGEST_FILE_FEEDING_H
 #define INGEST_FILE_FEEDING_H
 
@@ -14,10 +14,7 @@ struct feeding {
     uint32_t *of_key[GROUPS], *of_name[GROUPS];
 };
 
-/* Tables for the groups in the bits of `groups`. 0 or -ENOMEM. */
-MUST_CHECK int feeding_open_groups(struct feeding *feeding, uint32_t groups);
-
 /* After all events, with the store's lock: what the file tells of them together. */
-void feeding_give(struct feeding *feeding);
+void feeding_give_linked(struct feeding *feeding);
 
 #endif

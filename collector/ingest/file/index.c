@@ -10,7 +10,7 @@
 
 bool file_index_open(struct file_index *index, void *items, uint32_t *count)
 {
-    void *list = calloc(FIRST, index->size);
+    void *list = calloc(FIRST, index->item_bytes);
 
     memcpy(items, &list, sizeof(list));
     index->slots = calloc((size_t)FIRST * SLOTS_EACH, sizeof(*index->slots));
@@ -26,13 +26,14 @@ static uint32_t *index_find(const struct file_index *index, const char *list,
     uint32_t words[4];
     uint64_t hash = 0;
 
-    memcpy(words, key, index->key);
-    for (uint32_t i = 0; i < index->key / sizeof(words[0]); i++)
+    memcpy(words, key, index->key_bytes);
+    for (uint32_t i = 0; i < index->key_bytes / sizeof(words[0]); i++)
         hash = (hash ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
     for (uint32_t slot = (uint32_t)(hash >> 32);; slot++) {
         uint32_t *at = &index->slots[slot & (index->capacity * SLOTS_EACH - 1)];
 
-        if (*at == 0 || memcmp(list + *at * index->size, key, index->key) == 0)
+        if (*at == 0 ||
+            memcmp(list + *at * index->item_bytes, key, index->key_bytes) == 0)
             return at;
     }
 }
@@ -44,11 +45,11 @@ bool file_index_grow(struct file_index *index, void *items, uint32_t count)
 
     if (count < index->capacity)
         return true;
-    if (index->capacity >= index->most)
+    if (index->capacity >= index->items_max)
         return false;
     slots = calloc((size_t)index->capacity * 2 * SLOTS_EACH, sizeof(*slots));
     if (slots == NULL ||
-        !grow_array(items, count, &index->capacity, FIRST, index->size)) {
+        !grow_array(items, count, &index->capacity, FIRST, index->item_bytes)) {
         free(slots);
         return false;
     }
@@ -56,7 +57,7 @@ bool file_index_grow(struct file_index *index, void *items, uint32_t count)
     index->slots = slots;
     memcpy(&list, items, sizeof(list));
     for (uint32_t i = 1; i < count; i++)
-        *index_find(index, list, list + i * index->size) = i;
+        *index_find(index, list, list + i * index->item_bytes) = i;
     return true;
 }
 
@@ -76,6 +77,6 @@ uint32_t file_index_add(struct file_index *index, void *items, uint32_t *count,
         memcpy(&list, items, sizeof(list));
         at = index_find(index, list, item);
     }
-    memcpy(list + *count * index->size, item, index->size);
+    memcpy(list + *count * index->item_bytes, item, index->item_bytes);
     return *at = (*count)++;
 }

@@ -9,18 +9,19 @@
 #include "wire/attributes.h"
 
 struct file_index {
-    uint32_t key,
-        size;      /* bytes of an item: those in front that tell it apart, whole words
-                           of four, at most 16; and all */
-    uint32_t most; /* items; a power of two from 1024 on */
-    uint32_t capacity; /* of the array */
-    uint32_t *slots;   /* open addressing; 0 free */
+    uint32_t
+        key_bytes; /* those in front that tell an item apart: whole words of four, at
+                            most 16 */
+    uint32_t item_bytes; /* in all */
+    uint32_t items_max;  /* a power of two from 1024 on */
+    uint32_t capacity;   /* of the array */
+    uint32_t *slots;     /* open addressing; 0 free */
 };
 
 /* False without memory; then too the caller frees. */
 MUST_CHECK bool file_index_open(struct file_index *index, void *items, uint32_t *count);
 
-/* Twice the room in the array and the index, where the array is full. False at `most` items,
+/* Twice the room in the array and the index, where the array is full. False at items_max,
  * or without memory. */
 MUST_CHECK bool file_index_grow(struct file_index *index, void *items, uint32_t count);
 

@@ -1,14 +1,16 @@
 #include "ingest/file/paths.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 bool file_paths_open(struct file_paths *paths, const struct trace_names *names)
 {
-    *paths = (struct file_paths){.names = names,
-                                 .index = {.key = offsetof(struct file_path, self_ns),
-                                           .size = sizeof(struct file_path),
-                                           .most = FILE_PATHS_MAX}};
+    *paths =
+        (struct file_paths){.names = names,
+                            .index = {.key_bytes = offsetof(struct file_path, self_ns),
+                                      .item_bytes = sizeof(struct file_path),
+                                      .items_max = FILE_PATHS_MAX}};
     return file_index_open(&paths->index, &paths->list, &paths->count);
 }
 

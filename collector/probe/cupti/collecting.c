@@ -115,7 +115,7 @@ void session_watch(void)
         gap_ns < (session.suspicious ? silent_ns() / 3 : silent_ns()))
         return;
     session_keep_off(); /* until his window must be over */
-    session_give_up_graphs();
+    session_whole_graphs_give_up();
     session_promise_zeroes(0);
     if (flushing_fails()) { /* why is told, and nobody is to blame */
         session.state = WIRE_STATE_UNAVAILABLE;

@@ -23,12 +23,18 @@
  * So soon after CUDA came up no job has one: it makes a context first, and warms up. */
 #define WHOLE_GRAPHS_NS UINT64_C(500000000)
 
-struct session session = {
-    .why = "", .graphs = "", .detail_graphs = "", .straggler_ms = STRAGGLER_MS};
+struct session session;
 
 uint64_t session_now_ns(void)
 {
     return clock_ns(CLOCK_MONOTONIC);
+}
+
+void session_pause(unsigned ms)
+{
+    static _Atomic uint32_t nobody;
+
+    words_wait(&nobody, 0, ms);
 }
 
 void session_become(enum wire_source_state next, const char *reason)
@@ -129,7 +135,7 @@ bool session_look_at_clock(void)
 /* CUDA graphs as a whole, where that is wanted. Those that are instantiated while this is
  * off are not recorded while it is on, nor are their nodes: so it is on from the start, for
  * as long as CUPTI is ours, and never again. */
-void session_graphs_on(void)
+void session_whole_graphs_on(void)
 {
     uint64_t down_ns = arrive_down_ns();
 
@@ -156,7 +162,7 @@ void session_graphs_on(void)
     session.wants_graphs = session.graphs_on;
 }
 
-void session_graphs_off(void)
+void session_whole_graphs_off(void)
 {
     session_call_begins("turning recording off");
     (void)session.library.disable(CUPTI_GRAPH);
@@ -164,11 +170,11 @@ void session_graphs_off(void)
     session.graphs_on = false;
 }
 
-void session_give_up_graphs(void)
+void session_whole_graphs_give_up(void)
 {
     if (!session.graphs_on)
         return;
-    session_graphs_off();
+    session_whole_graphs_off();
     session.wants_graphs = false;
     session.graphs = ", CUDA graphs by their nodes since another profiler recorded";
 }
@@ -235,7 +241,7 @@ void session_switch_on(void)
     session_call_ends();
     if (error != CUPTI_OK) {
         (void)session_switch_off();
-        session_give_up_graphs();
+        session_whole_graphs_give_up();
         session_become(WIRE_STATE_UNAVAILABLE, state_reason(error));
         session_retry_later();
         return;

@@ -10,10 +10,13 @@
 #include "probe/cupti/words.h"
 #include "probe/probe.h"
 
-#define FLUSH_MS         100u
-#define IDLE_MS          1000u
-#define TAIL_NS          UINT64_C(5000000000) /* after the last step: stragglers */
-#define HURRY_MS         5u
+#define FLUSH_MS 100u
+#define IDLE_MS  1000u
+#define TAIL_NS  UINT64_C(5000000000) /* after the last step: stragglers */
+#define HURRY_MS 5u
+/* What runs when CUPTI is given away ends in a moment; waiting in vain makes the next
+ * wait a quarter as long, for a buffer that nobody has written to may never come. */
+#define STRAGGLER_MS     200u
 #define STRAGGLER_MS_MIN 10u
 #define STRAGGLER_REST   10u
 /* A buffer that is not back so long after we have registered went to another profiler. */
@@ -32,13 +35,6 @@ static void rest(uint32_t seen, unsigned ms)
 {
     if (!words_leaving())
         words_wait(&cupti_words.wake, seen, ms);
-}
-
-void session_pause(unsigned ms)
-{
-    static _Atomic uint32_t nobody;
-
-    words_wait(&nobody, 0, ms);
 }
 
 static bool pause_for_stragglers(unsigned ms)
@@ -107,7 +103,7 @@ static bool take(void)
         return false;
     }
     session_promise_zeroes(1);
-    session_graphs_on();
+    session_whole_graphs_on();
     (void)session_take_stamp();
     session_say_clock();
     session.suspicious = session.worked = false;
@@ -154,7 +150,7 @@ static void give_away(void)
         session_keep_off();
         too_late = true;
     }
-    session_give_up_graphs();
+    session_whole_graphs_give_up();
     if (session.state == WIRE_STATE_ACTIVE)
         session_promise_zeroes(0);
     if (!too_late &&
@@ -340,13 +336,15 @@ static void leave(void)
         is_his = true;
     }
     if (session.graphs_on)
-        session_graphs_off();
+        session_whole_graphs_off();
     if (!is_his)
         session_flush(1);
 }
 
 void *session_run(void *whole_graphs)
 {
+    session.why = session.graphs = session.detail_graphs = "";
+    session.straggler_ms = STRAGGLER_MS;
     session.wants_graphs = whole_graphs != NULL;
     if (begin()) {
         while (!words_leaving()) {

@@ -13,14 +13,11 @@
 #include "probe/cupti/stamps.h"
 #include "wire/segment.h"
 
-/* What runs when CUPTI is given away ends in a moment; waiting in vain makes the next
- * wait a quarter as long, for a buffer that nobody has written to may never come. */
-#define STRAGGLER_MS 200u
-
 #define RETRY_NS UINT64_C(60000000000) /* a window of another tool is shorter */
 
 struct session {
-    _Atomic uint64_t on_since; /* ticks since when all of it is recorded; 0 */
+    /* Ticks since when all of it is recorded; 0. Relaxed: the training thread compares it. */
+    _Atomic uint64_t on_since;
     struct cupti_library library;
     struct drain drain;
     enum wire_source_state state;
@@ -46,6 +43,8 @@ extern struct session session;
 /* ---- recording.c ---- */
 
 uint64_t session_now_ns(void);
+/* Rests, whatever is wished meanwhile. */
+void session_pause(unsigned ms);
 /* The state that the page has, and why. */
 void session_become(enum wire_source_state next, const char *reason);
 /* Around each call of CUPTI, which may hang: `call` says what it was for. Static. */
@@ -67,10 +66,10 @@ void session_say_clock(void);
  * nothing of now. */
 bool session_look_at_clock(void);
 /* Records CUDA graphs as a whole from now on, where that is wanted and safe. */
-void session_graphs_on(void);
-void session_graphs_off(void);
+void session_whole_graphs_on(void);
+void session_whole_graphs_off(void);
 /* Also where another profiler has begun: his trace has the nodes. */
-void session_give_up_graphs(void);
+void session_whole_graphs_give_up(void);
 /* Later each time. */
 void session_retry_later(void);
 /* Turns our kinds on; says so where CUPTI refuses. */
@@ -97,10 +96,5 @@ void session_lose_silence(void);
 void session_keep_off(void);
 /* Steps end and nothing comes: somebody has registered callbacks of his own. */
 void session_watch(void);
-
-/* ---- session.c ---- */
-
-/* Rests, whatever is wished meanwhile. */
-void session_pause(unsigned ms);
 
 #endif

@@ -7,18 +7,11 @@
 #include "probe/torch/graph.h"
 #include "probe/torch/memory.h"
 #include "probe/torch/observer.h"
-
-static uint64_t no_calls(void)
-{
-    return 0;
-}
-
-/* Written before the hooks are there, where the first half ran. */
-static uint64_t (*wrapper_calls)(void) = no_calls;
+#include "probe/torch/wrappers.h"
 
 static void step_ending(const struct probe_step *step)
 {
-    probe_capability_events(WIRE_SOURCE_PYTHON, wrapper_calls(), step->end);
+    probe_capability_events(WIRE_SOURCE_PYTHON, torch_wrapper_calls(), step->end);
     torch_memory_sample(step);
 }
 
@@ -49,12 +42,11 @@ static int no_operators(int error, const char *reason)
     return error;
 }
 
-int torch_attach_begin(uint32_t scopes, uint64_t (*calls)(void))
+int torch_attach_begin(uint32_t scopes)
 {
     const char *reason;
     int error = torch_observer_open(scopes, &reason);
 
-    wrapper_calls = calls;
     if (error == -EALREADY)
         return 1;
     return error == 0 ? 0 : no_operators(error, reason);

@@ -9,6 +9,7 @@
 #include "probe/probe.h"
 #include "probe/torch/attach.h"
 #include "probe/torch/observer.h"
+#include "probe/torch/wrappers.h"
 #include "probe/window.h"
 #include "wire/clock.h"
 #include "wire/facts.h"
@@ -18,28 +19,13 @@ static int is_open(void)
     return probe_is_open();
 }
 
-/* Wrappers of Python's that ran: under the GIL; another thread reads it at step ends. */
-static _Atomic uint64_t wrapped;
-
-static void count_wrapper(void)
-{
-    uint64_t before = atomic_load_explicit(&wrapped, memory_order_relaxed);
-
-    atomic_store_explicit(&wrapped, before + 1, memory_order_relaxed);
-}
-
-static uint64_t wrapper_calls(void)
-{
-    return atomic_load_explicit(&wrapped, memory_order_relaxed);
-}
-
 static void mark(uint32_t kind, uint32_t id)
 {
     if (kind >= STEPS_MARKS)
         return;
     if (kind == STEPS_BACKWARD_END || kind == STEPS_FETCH_END ||
         kind == STEPS_OPTIMIZER_END)
-        count_wrapper();
+        torch_wrapper_ran();
     probe_step_mark((enum steps_mark_kind)kind, id);
 }
 
@@ -149,11 +135,6 @@ static void end(int code)
     probe_end(code);
 }
 
-static int torch_begin(uint32_t scopes)
-{
-    return torch_attach_begin(scopes, wrapper_calls);
-}
-
 static const struct trainglass_python table = {
     .bytes = sizeof(table),
     .major = TRAINGLASS_PYTHON_MAJOR,
@@ -177,7 +158,7 @@ static const struct trainglass_python table = {
     .fact_real = probe_fact_real,
     .fact_bool = fact_bool,
     .capability = capability,
-    .torch_begin = torch_begin,
+    .torch_begin = torch_attach_begin,
     .torch_end = torch_attach_end,
     .ask = probe_ask,
     .gpu_yield = gpu_yield,

@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 #include "command/command.h"
+#include "cut/flame.h"
 #include "document/analysis.h"
 #include "ingest/file/paths.h"
 #include "report/fail_on.h"
-#include "trace/flame.h"
 
 /* The newest quarter of a million events of each file, for the steps that are replayed: under
  * 0.1 s. The tables need none. */
@@ -128,9 +128,9 @@ void analyze_keep_paths(void *user, const struct file_paths *paths);
 
 void analyze_report(const struct analysis *analysis,
                     const struct analyze_options *options, uint32_t columns);
-void analyze_print_cpu_ops(const struct ops_answer *ops, enum ops_sort sort,
-                           uint32_t columns);
-void analyze_print_device_ops(const struct ops_answer *ops, uint32_t columns);
+void analyze_report_cpu_ops(const struct ops_answer *ops, enum ops_sort sort,
+                            uint32_t columns);
+void analyze_report_device_ops(const struct ops_answer *ops, uint32_t columns);
 void analyze_report_findings(const struct analysis *analysis, uint32_t columns);
 void analyze_report_what_ifs(const struct bottlenecks_answer *summary,
                              uint32_t columns);

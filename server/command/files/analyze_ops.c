@@ -94,8 +94,8 @@ static void print_other_ops(const struct ops_answer *ops)
                MS_TEXT(ops->other.self_ns, 0));
 }
 
-void analyze_print_cpu_ops(const struct ops_answer *ops, enum ops_sort sort,
-                           uint32_t columns)
+void analyze_report_cpu_ops(const struct ops_answer *ops, enum ops_sort sort,
+                            uint32_t columns)
 {
     const struct extra_column *extra = extra_column_of(sort);
     uint32_t name = columns - 52 - (any_launch(ops) ? 9 : 0);
@@ -120,7 +120,7 @@ void analyze_print_cpu_ops(const struct ops_answer *ops, enum ops_sort sort,
     print_other_ops(ops);
 }
 
-void analyze_print_device_ops(const struct ops_answer *ops, uint32_t columns)
+void analyze_report_device_ops(const struct ops_answer *ops, uint32_t columns)
 {
     bool launches = any_launch(ops), tensor_cores = false;
     uint32_t name = columns - 43 - (launches ? 9 : 0);

@@ -269,9 +269,9 @@ void analyze_report(const struct analysis *analysis,
     print_replay(analysis, columns);
     analyze_report_what_ifs(&analysis->summary, columns);
     if (options->cpu)
-        analyze_print_cpu_ops(&analysis->cpu, options->request.sort, columns);
+        analyze_report_cpu_ops(&analysis->cpu, options->request.sort, columns);
     if (options->cuda)
-        analyze_print_device_ops(&analysis->cuda, columns);
+        analyze_report_device_ops(&analysis->cuda, columns);
     print_memory(analysis);
     print_skipped(analysis);
     print_incomplete(analysis->file);

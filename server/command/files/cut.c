@@ -1,5 +1,5 @@
 /* trainglass cut: a piece of a trace file as a trace of its own. */
-#include "trace/cut.h"
+#include "cut/cut.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "command/child.h"
-#include "command/selftest/cores.h"
+#include "command/selftest/affinity.h"
 #include "command/selftest/step_times.h"
 #include "ingest/group.h"
 #include "wire/clock.h"
@@ -98,7 +98,7 @@ static void start_child(const struct trial *trial, int side)
     (void)setpgid(0, 0); /* so that all of it can be ended */
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     child_restore_signals();
-    cores_move_thread(0, core_of(trial, 0, side));
+    affinity_pin_thread(0, core_of(trial, 0, side));
     pair_output_path(pair, side, path);
     if (freopen("/dev/null", "r", stdin) == NULL ||
         freopen(path, "a", stdout) == NULL || dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
@@ -252,8 +252,8 @@ static int follow(struct trial *trial, int first, int last)
         }
         for (int i = first; i <= last; i++) {
             if (trial->sides[i].pid != 0)
-                cores_move_tree(trial->sides[i].pid,
-                                core_of(trial, trial->change_count, i));
+                affinity_pin_tree(trial->sides[i].pid,
+                                  core_of(trial, trial->change_count, i));
             bound_output(pair, i);
         }
         error = note_change(trial);

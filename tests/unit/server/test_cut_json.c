@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "trace/cut_json.h"
+#include "cut/cut_json.h"
 
 static void becomes(const char *text, const char *wanted)
 {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "trace/cut.h"
+#include "cut/cut.h"
 
 #define LAUNCHES 5000
 #define START_US 1700000000000000LL

@@ -1,5 +1,4 @@
 /* What a whole file tells of names and of groups of them, beyond the counts of their rows. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,25 +85,7 @@ static void give_group(struct feeding *feeding, enum group_by by)
     }
 }
 
-int feeding_open_groups(struct feeding *feeding, uint32_t groups)
-{
-    struct process *process = feeding->texts.process;
-
-    for (uint32_t by = GROUP_NAME + 1; by < GROUPS; by++) {
-        if (!(groups >> by & 1))
-            continue;
-        feeding->of_key[by] =
-            calloc(feeding->file->details->key_count, sizeof(uint32_t));
-        feeding->of_name[by] = calloc(feeding->texts.count + 1, sizeof(uint32_t));
-        process->groups[by] = ops_group_new(0);
-        if (feeding->of_key[by] == NULL || feeding->of_name[by] == NULL ||
-            process->groups[by] == NULL)
-            return -ENOMEM;
-    }
-    return 0;
-}
-
-void feeding_give(struct feeding *feeding)
+void feeding_give_linked(struct feeding *feeding)
 {
     const struct file *file = feeding->file;
     struct process *process = feeding->texts.process;

@@ -3,8 +3,8 @@
  *
  * A path weighs no less than what it calls, so who is shown has its callers shown.
  */
-#ifndef TRACE_FLAME_ORDER_H
-#define TRACE_FLAME_ORDER_H
+#ifndef CUT_FLAME_ORDER_H
+#define CUT_FLAME_ORDER_H
 
 #include "ingest/file/paths.h"
 
@@ -18,7 +18,7 @@ struct flame_order {
     uint32_t *first, *next;         /* in `order`: of a path's children; behind the last
                                        that flame_order_next() gave */
     int64_t least;                  /* what has less is left out; at least 1 */
-    uint32_t most, left_out;        /* paths: at most so many; with time, and left out */
+    uint32_t most, left_out; /* paths: at most so many; with time, and left out */
 };
 
 /* false without memory; flame_order_close() is owed in any case. */

@@ -3,11 +3,11 @@
  *     folded      "outer;inner 123": torch's export_stacks, for flamegraph.pl and the like
  *     speedscope  a profile of each thread, and one of the device's time by launch
  */
-#ifndef TRACE_FLAME_H
-#define TRACE_FLAME_H
+#ifndef CUT_FLAME_H
+#define CUT_FLAME_H
 
-#include "report/output_file.h"
-#include "trace/flame_order.h"
+#include "cut/flame_order.h"
+#include "cut/output_file.h"
 
 /* speedscope takes some seconds for more. */
 #define FLAME_PATHS_MAX 25000u

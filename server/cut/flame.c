@@ -1,4 +1,4 @@
-#include "trace/flame.h"
+#include "cut/flame.h"
 
 #include <errno.h>
 #include <stdlib.h>

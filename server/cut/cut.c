@@ -1,14 +1,14 @@
 /* The readings of a cut, and the writing in the last one. */
-#include "trace/cut.h"
+#include "cut/cut.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/cut_json.h"
-#include "trace/cut_plan.h"
-#include "trace/cut_weigh.h"
+#include "cut/cut_json.h"
+#include "cut/cut_plan.h"
+#include "cut/cut_weigh.h"
 
 /* A packed size cannot be foretold: attempts, each with less than went in before. */
 #define ATTEMPTS_MAX   12u

@@ -1,5 +1,5 @@
 /* Steps, launches and starts of flows of a file, and which of its events are a range. */
-#include "trace/cut_plan.h"
+#include "cut/cut_plan.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,11 +1,8 @@
-/* What a user calls the numbers of queries and answers. */
-#include "wire/words.h"
-
+/* What a user calls the columns and groups of ops. */
 #include <stddef.h>
 #include <string.h>
 
 #include "query/ops_query.h"
-#include "query/status_query.h"
 
 const char *const ops_sort_words[] = {[OPS_BY_SELF] = "self",
                                       [OPS_BY_TOTAL] = "total",
@@ -49,20 +46,4 @@ int ops_group_of(const char *name)
 int ops_sort_of(const char *name)
 {
     return index_of(ops_sort_words, name);
-}
-
-const char *status_state_word(uint32_t process_state)
-{
-    static const char *const words[] = {[PROCESS_RUNNING] = "running",
-                                        [PROCESS_ENDED] = "ended",
-                                        [PROCESS_CRASHED] = "crashed",
-                                        [PROCESS_LOST] = "lost"};
-
-    return process_state < sizeof(words) / sizeof(words[0]) ? words[process_state]
-                                                            : "unknown";
-}
-
-const char *status_source_word(uint32_t source)
-{
-    return source == STATUS_SOURCE_NVML ? "nvml" : wire_source_word(source);
 }

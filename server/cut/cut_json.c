@@ -1,5 +1,5 @@
 /* A JSON value read by its grammar, and written as it is wherever it keeps to it. */
-#include "trace/cut_json.h"
+#include "cut/cut_json.h"
 
 #include <string.h>
 

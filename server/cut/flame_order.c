@@ -1,4 +1,4 @@
-#include "trace/flame_order.h"
+#include "cut/flame_order.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,11 +11,11 @@
  * What begins in the range belongs to it, and so does device work that was launched in
  * it, the later end of a flow that began in it, and a Python frame that reaches into it.
  */
-#ifndef TRACE_CUT_H
-#define TRACE_CUT_H
+#ifndef CUT_H
+#define CUT_H
 
+#include "cut/output_file.h"
 #include "ingest/trace/reader.h"
-#include "report/output_file.h"
 
 enum cut_range {
     CUT_WHOLE,

@@ -1,5 +1,5 @@
 /* Blocks to a descriptor, through zlib where the name says so. */
-#include "report/output_file.h"
+#include "cut/output_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,8 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "api/api.h"
-#include "api/parts.h"
+#include "api/context.h"
 #include "document/json.h"
 #include "files/reading.h"
 #include "files/trace_files.h"
@@ -171,7 +170,7 @@ static bool takes_query(struct http_call *call, struct query *query)
 
 void upload_serve(struct http_call *call, void *context)
 {
-    struct api *api = &((struct parts *)context)->api;
+    struct api *api = &((struct server_context *)context)->api;
     struct outcome outcome = {0};
     char name[TRACE_FILES_NAME];
     struct query query;
@@ -233,7 +232,7 @@ static void send_trace(struct http_call *call, int descriptor,
 
 void download_serve(struct http_call *call, void *context)
 {
-    struct api *api = &((struct parts *)context)->api;
+    struct api *api = &((struct server_context *)context)->api;
     struct trace_file file;
     struct query query;
     int descriptor;
@@ -285,7 +284,7 @@ static void refuse_removal(struct http_call *call, int error,
 
 void removal_serve(struct http_call *call, void *context)
 {
-    struct parts *parts = context;
+    struct server_context *parts = context;
     struct trace_file file = {0};
     struct query query;
     int error;

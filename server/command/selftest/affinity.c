@@ -1,4 +1,4 @@
-#include "command/selftest/cores.h"
+#include "command/selftest/affinity.h"
 
 #include <dirent.h>
 #include <sched.h>
@@ -7,7 +7,7 @@
 
 #define PROCESSES_MAX 256 /* of a job; those beyond stay where they are */
 
-void cores_move_thread(pid_t thread, int core)
+void affinity_pin_thread(pid_t thread, int core)
 {
     cpu_set_t set;
 
@@ -32,7 +32,7 @@ static int add_children(pid_t pid, const char *thread, pid_t *pids, int count)
     return count;
 }
 
-void cores_move_tree(pid_t pid, int core)
+void affinity_pin_tree(pid_t pid, int core)
 {
     pid_t pids[PROCESSES_MAX] = {pid};
 
@@ -47,7 +47,7 @@ void cores_move_tree(pid_t pid, int core)
         while (threads != NULL && (thread = readdir(threads)) != NULL) {
             if (thread->d_name[0] == '.')
                 continue;
-            cores_move_thread((pid_t)strtol(thread->d_name, NULL, 10), core);
+            affinity_pin_thread((pid_t)strtol(thread->d_name, NULL, 10), core);
             count = add_children(pids[i], thread->d_name, pids, count);
         }
         if (threads != NULL)

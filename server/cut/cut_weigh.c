@@ -1,10 +1,10 @@
 /* Bytes by step and by part of the range's time; both are known after one reading. */
-#include "trace/cut_weigh.h"
+#include "cut/cut_weigh.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "trace/cut_json.h"
+#include "cut/cut_json.h"
 #include "wire/hash.h"
 
 #define FRAME_BYTES 64u /* brackets and "traceEvents" */

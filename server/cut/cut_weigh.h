@@ -1,9 +1,9 @@
 /* How many bytes a range would have, and where it must end to have fewer. */
-#ifndef TRACE_CUT_WEIGH_H
-#define TRACE_CUT_WEIGH_H
+#ifndef CUT_WEIGH_H
+#define CUT_WEIGH_H
 
+#include "cut/cut_plan.h"
 #include "http/bytes.h"
-#include "trace/cut_plan.h"
 
 #define CUT_PARTS 1024u /* of the range's time, where not one whole step fits */
 

@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "trace/cut_plan.h"
+#include "cut/cut_plan.h"
 
 /* Shorter stretches are read faster than they are leapt over. */
 #define BLOCK_BYTES UINT64_C(65536)

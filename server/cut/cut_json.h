@@ -4,8 +4,8 @@
  * become null, control characters and stray backslashes in strings are escaped, bytes
  * that are no UTF-8 become U+FFFD. The rule: what comes out is valid, or nothing does.
  */
-#ifndef TRACE_CUT_JSON_H
-#define TRACE_CUT_JSON_H
+#ifndef CUT_JSON_H
+#define CUT_JSON_H
 
 #include "http/bytes.h"
 

@@ -1,9 +1,9 @@
 /* What must be known of a whole trace before a piece of it can be cut out. */
-#ifndef TRACE_CUT_PLAN_H
-#define TRACE_CUT_PLAN_H
+#ifndef CUT_PLAN_H
+#define CUT_PLAN_H
 
+#include "cut/cut.h"
 #include "ingest/file/clusters.h"
-#include "trace/cut.h"
 
 /* ---- which parts of the file hold nothing of a range: the second reading leaps over them.
  * One row for each stretch of text, whatever stands in it: 0.5 MB for 1 GB. ---- */

@@ -1,10 +1,10 @@
-/* The file that a cut becomes: plain or gzip, whole or not there at all.
+/* An output file: plain or gzip, whole or not there at all.
  *
  * A regular file is written beside its name and renamed in the end; "-" and what is no
  * regular file (a FIFO, /dev/null) is written as it is.
  */
-#ifndef REPORT_OUTPUT_FILE_H
-#define REPORT_OUTPUT_FILE_H
+#ifndef CUT_OUTPUT_FILE_H
+#define CUT_OUTPUT_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
