@@ -90,7 +90,8 @@ def check_server(path, name):
 
 
 def check_circles(root, files):
-    """Headers that include each other in a circle; and .c files, each other's headers."""
+    """Headers that include each other in a circle; and .c files, each other's headers. (What a
+    room declares in a header without a .c of its name it does not see.)"""
     for ending in ".h", ".c":
         graph = collections.defaultdict(set)
         for path in files:

@@ -38,12 +38,12 @@ static int index_of(const char *const *names, const char *name)
     return -1;
 }
 
-int ops_group_of(const char *name)
+int ops_group_of(const char *word)
 {
-    return index_of(ops_group_words, name);
+    return index_of(ops_group_words, word);
 }
 
-int ops_sort_of(const char *name)
+int ops_sort_of(const char *word)
 {
-    return index_of(ops_sort_words, name);
+    return index_of(ops_sort_words, word);
 }
