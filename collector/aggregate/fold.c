@@ -94,6 +94,38 @@ static void fold_known(struct process *process, struct process_thread *thread,
     device_ops_told(&process->device, (int64_t)event->time);
 }
 
+/* What tells something and lasts no time. */
+static void fold_note(struct process *process, struct process_thread *thread,
+                      const struct event *event)
+{
+    switch (EVENT_KIND(event->meta)) {
+    case EVENT_SAMPLES:
+        steps_fold_samples(&process->steps, event);
+        break;
+    case EVENT_WAITED:
+        steps_fold_waited(&process->steps, event);
+        break;
+    case EVENT_ALLOC:
+        memory_fold_alloc(&process->memory, event);
+        break;
+    case EVENT_THREAD:
+        thread->tid = (uint32_t)event->value;
+        if (EVENT_NAME(event->meta) != 0)
+            thread->name = EVENT_NAME(event->meta);
+        break;
+    case EVENT_KNOWN:
+        if (event->aux == WIRE_SOURCE_CUPTI)
+            fold_known(process, thread, event);
+        break;
+    case EVENT_METRIC:
+    case EVENT_FACT:
+        break;
+    default:
+        process->unknown_kinds++;
+        break;
+    }
+}
+
 /* Everything that is not an op; true when `value` is a duration. */
 static bool fold_rare(struct process *process, struct process_thread *thread,
                       const struct event *event)
@@ -137,29 +169,8 @@ static bool fold_rare(struct process *process, struct process_thread *thread,
     case EVENT_MARK:
         steps_fold_mark(&process->steps, event);
         return flags == EVENT_MARK_GC;
-    case EVENT_SAMPLES:
-        steps_fold_samples(&process->steps, event);
-        return false;
-    case EVENT_WAITED:
-        steps_fold_waited(&process->steps, event);
-        return false;
-    case EVENT_ALLOC:
-        memory_fold_alloc(&process->memory, event);
-        return false;
-    case EVENT_THREAD:
-        thread->tid = (uint32_t)event->value;
-        if (EVENT_NAME(event->meta) != 0)
-            thread->name = EVENT_NAME(event->meta);
-        return false;
-    case EVENT_KNOWN:
-        if (event->aux == WIRE_SOURCE_CUPTI)
-            fold_known(process, thread, event);
-        return false;
-    case EVENT_METRIC:
-    case EVENT_FACT:
-        return false;
     default:
-        process->unknown_kinds++;
+        fold_note(process, thread, event);
         return false;
     }
 }

@@ -272,20 +272,6 @@ static void explain(const struct ops_asking *asking, struct ops_answer *answer)
         answer->head.reason = "nothing was recorded in this window";
 }
 
-/* Of a job without torch the host's rows are calls of CUDA, which come with the work that
- * they launch, and ranges. */
-static bool is_by_kernels(const struct ops *ops, const struct ops_request *request)
-{
-    bool calls = false;
-
-    for (uint32_t i = OPS_OTHER_ACCELERATOR + 1; i < ops->row_count; i++) {
-        if (ops->rows[i].kind == OPS_OP)
-            return false;
-        calls |= ops->rows[i].kind == OPS_RUNTIME || ops->rows[i].kind == OPS_SYNC;
-    }
-    return calls || request->device == OPS_ACCELERATOR;
-}
-
 /* The table of device time by op over the same window. Its rows are not known where it has
  * no step; the lists are the caller's in any case. */
 static void ask_launched(const struct ops_asking *asking, struct ops_asking *launched)
@@ -329,52 +315,46 @@ static void add_needless(const struct ops_asking *asking, struct ops_answer *ans
                                  .device_ns = (double)sums[i].device_ns / steps};
 }
 
+/* After collect(): rows of the names that take most, and what is said of all of them. */
+static int answer_rows(struct ops_asking *asking, struct ops_answer *answer)
+{
+    bool cpu = asking->request->device == OPS_CPU;
+    struct ops_asking launched = {0};
+    int error;
+
+    if (cpu && asking->steps > 0 && !asking->pick->session->from_file)
+        ask_launched(asking, &launched);
+    if (launched.row_count > 0 &&
+        launched.recorded[DIGEST_DRAWN] + launched.recorded[DIGEST_TAGGED] > 0)
+        asking->launched = &launched;
+    compact(asking, answer);
+    if (cpu && pick_goes_on(asking->pick))
+        ops_sums_saving(&asking->ops->saving, (double)asking->steps, answer);
+    if (cpu && asking->whole && asking->steps > 0)
+        add_needless(asking, answer);
+    answer->head.steps = asking->steps;
+    answer->head.recorded_steps =
+        asking->recorded[DIGEST_DRAWN] + asking->recorded[DIGEST_TAGGED];
+    error = asking->failed ? -ENOMEM : give(asking, answer);
+    if (error == 0)
+        explain(asking, answer);
+    free(launched.uses);
+    free(launched.rows);
+    return error;
+}
+
 int parts_ops(const struct pick *pick, const struct ops_request *request,
               const struct steps_answer *steps, struct ops_answer *answer)
 {
-    const struct steps_summary *summary = &steps->train;
-    struct ops_asking asking = {.pick = pick,
-                                .request = request,
-                                .ops = request->device == OPS_ACCELERATOR
-                                           ? &pick->process->device.ops
-                                           : &pick->process->ops,
-                                .steps = summary->count};
-    int error = 0;
+    struct ops_asking asking = {.pick = pick, .request = request};
+    int error;
 
-    asking.texts = pick->process->texts;
-    asking.by_kernels = is_by_kernels(asking.ops, request);
     asking.multiprocessors = parts_fact_text(pick->process, FACT_DEVICE_MULTIPROCESSOR);
     answer->multiprocessors = kernels_multiprocessors(asking.multiprocessors);
-    if (request->by != GROUP_NAME && request->device == OPS_CPU) {
-        asking.group = pick->process->groups[request->by];
-        if (asking.group == NULL) {
-            answer->head.reason = "shapes, stacks and modules are known of trace files "
-                                  "alone, and of deep windows";
-            answer->other = (struct op_row){.name = "other", .kind = ""};
-            answer->step_ns = UNKNOWN;
-            return 0;
-        }
-        answer->by = request->by;
-        asking.ops = &asking.group->ops;
-        asking.texts = asking.group->texts;
-    }
-    asking.whole = pick->session->from_file &&
-                   pick->head->window.from_ns <= pick->process->gpu.from_ns &&
-                   pick->head->window.to_ns > pick->process->newest_ns;
-    asking.apart = asking.whole && !pick->session->own_file;
-    asking.step_ns = summary->count > 0 ? summary->mean_ns * (double)summary->count
-                                        : answer->head.window.span_ns;
-    asking.share_ns = asking.step_ns;
-    if (asking.apart)
-        asking.share_ns = fmax(asking.step_ns, (double)pick->process->newest_ns -
-                                                   (double)pick->process->gpu.from_ns);
-    answer->step_ns = summary->count > 0 ? asking.step_ns : UNKNOWN;
-    answer->of_file = asking.apart;
+    if (!ops_choose_table(&asking, answer))
+        return 0;
     answer->overflowed = asking.ops->overflowed;
-    if (steps->validation.count > 0) {
-        asking.validations = (double)steps->validation.count;
-        asking.validation_ns = steps->validation.mean_ns * asking.validations;
-    }
+    ops_measure_window(&asking, steps, answer);
     asking.watched = parts_fact_text(pick->process, FACT_WATCH_FUNCTIONS);
     asking.rows =
         calloc(asking.ops->row_count + PARTS_WORKER_RANGES, sizeof(*asking.rows));
@@ -384,28 +364,9 @@ int parts_ops(const struct pick *pick, const struct ops_request *request,
     add_up(&asking);
     if (asking.steps > 0 && ops_add_drawn(&asking) != 0)
         asking.failed = true;
-    struct ops_asking launched = {0};
-
-    if (request->device == OPS_CPU && asking.steps > 0 && !pick->session->from_file)
-        ask_launched(&asking, &launched);
-    if (launched.row_count > 0 &&
-        launched.recorded[DIGEST_DRAWN] + launched.recorded[DIGEST_TAGGED] > 0)
-        asking.launched = &launched;
-    compact(&asking, answer);
-    if (request->device == OPS_CPU && pick_goes_on(pick))
-        ops_sums_saving(&asking.ops->saving, (double)asking.steps, answer);
-    if (request->device == OPS_CPU && asking.whole && asking.steps > 0)
-        add_needless(&asking, answer);
-    answer->head.steps = asking.steps;
-    answer->head.recorded_steps =
-        asking.recorded[DIGEST_DRAWN] + asking.recorded[DIGEST_TAGGED];
-    error = asking.failed ? -ENOMEM : give(&asking, answer);
-    if (error == 0)
-        explain(&asking, answer);
+    error = answer_rows(&asking, answer);
     free(asking.uses);
     free(asking.rows);
-    free(launched.uses);
-    free(launched.rows);
     return error;
 }
 
