@@ -1,5 +1,6 @@
 /* Events to tables: where each kind goes. The one loop that every event passes; what is
- * frequent stands first. */
+ * frequent stands first. Work of a device goes to device_ops (its row), gpu (when it was busy),
+ * kernels (how it was launched), op_links (what launched it) and history (to be downloaded). */
 #include "aggregate/kernels.h"
 #include "aggregate/process.h"
 

@@ -62,12 +62,12 @@ enum claim_kind {
     CLAIM_CALLS,  /* ops are called and launched */
     CLAIM_PYTHON, /* code between the ops */
     CLAIM_SYNC,   /* the host waits for the device */
-    CLAIM_COPY,
-    CLAIM_ALLOC,
-    CLAIM_SETUP, /* what is done once: contexts, loading of kernels, captures */
-    CLAIM_PEERS, /* other ranks are late */
-    CLAIM_WORK,  /* the device's own work, that a fix makes less of */
-    CLAIM_ANY,   /* a wait for whatever; it may be the same as for calls */
+    CLAIM_COPY,   /* the host is in calls that copy */
+    CLAIM_ALLOC,  /* or that take memory or give it back */
+    CLAIM_SETUP,  /* what is done once: contexts, loading of kernels, captures */
+    CLAIM_PEERS,  /* other ranks are late */
+    CLAIM_WORK,   /* the device's own work, that a fix makes less of */
+    CLAIM_ANY,    /* a wait for whatever; it may be the same as for calls */
     CLAIM_KINDS,
 };
 

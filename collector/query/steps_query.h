@@ -102,7 +102,9 @@ struct steps_request {
 
 struct steps_answer {
     struct answer head;
-    struct step_row *rows; /* by start; training and validation together */
+    struct step_row
+        *rows; /* by start; training and validation together; not all of them
+                              where decimated */
     uint32_t row_count;
     bool decimated;          /* rows are the shortest and longest step of each bucket */
     struct step_mean *means; /* by time; where decimated, else none */
@@ -116,7 +118,7 @@ struct steps_answer {
     /* Likewise, of the epochs that are whole: what comes once in an epoch is in this
      * minute or is not. 0 where there is none: the window has the say. */
     double epochs_train_ns, epochs_validation_ns, epochs_outside_ns;
-    struct slow_step *slow; /* newest first */
+    struct slow_step *slow; /* over twice the median, newest first: not the slowest */
     uint32_t slow_count;
     struct step_marker *markers; /* newest 200 of the window, by time */
     uint32_t marker_count;

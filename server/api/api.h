@@ -78,9 +78,9 @@ cJSON *api_error(struct api_call *call, int status, const char *field,
  * empty answer with its reason, not a refusal. */
 bool api_answers(const struct api_call *call, int error);
 
-/* The document of such an answer, without a session all that has a unit is null; else,
- * with NULL, what the query's -errno and reason mean: 404, 400 or NULL, out of memory.
- * Frees the answer. */
+/* A handler's last call, always: frees the answer. With a document: returns it, its numbers
+ * with a unit null where there is no session. With NULL: the refusal that the query's -errno
+ * and reason mean, 404 or 400; NULL out of memory. */
 cJSON *api_finish(struct api_call *call, int error, struct answer *head,
                   cJSON *document);
 

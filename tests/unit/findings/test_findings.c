@@ -334,10 +334,22 @@ static void every_rule_says_what_it_reads_and_how_it_counts(void **state)
     assert_true(count >= 6 && count < RULES_MAX);
 }
 
+static void no_two_rules_have_one_id(void **state)
+{
+    (void)state;
+    const struct finding_rule *one, *other;
+
+    for (uint32_t i = 0; (one = findings_rule(i)) != NULL; i++)
+        for (uint32_t j = i + 1; (other = findings_rule(j)) != NULL; j++)
+            if (strcmp(one->id, other->id) == 0)
+                fail_msg("two rules are called %s", one->id);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_healthy_run_has_no_findings),
+        TEST(no_two_rules_have_one_id),
         TEST(fewer_than_ten_steps_have_none),
         TEST(a_loader_without_workers_is_priced_by_what_workers_would_hide),
         TEST(a_price_has_the_interval_of_the_means_that_it_reads),
