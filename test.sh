@@ -139,6 +139,10 @@ if [ -n "$built" ]; then
     coverage) one_shown "$mode" python3 -B tests/python/covered.py "$@" ;;
     *)
       long=(); [ "$mode" = long ] || long=(-LE long)
+      if [ $# -eq 0 ]; then
+        tests "unit tests" build "${long[@]}" -R '^(unit|check)\.'
+        set -- -E '^(unit|check)\.'
+      fi
       # A browser on two busy cores misses a deadline now and then: what fails twice has failed.
       tests tests build "${long[@]}" --repeat until-pass:2 "$@"
       ;;
