@@ -1,4 +1,4 @@
-/* The addresses of the server and who answers them; a handler's context is struct server_context. */
+/* The routes of the server and their handlers; a handler's context is struct server_context. */
 #ifndef SERVER_ROUTES_H
 #define SERVER_ROUTES_H
 

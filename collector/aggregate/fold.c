@@ -95,7 +95,7 @@ static void fold_known(struct process *process, struct process_thread *thread,
     device_ops_told(&process->device, (int64_t)event->time);
 }
 
-/* What tells something and lasts no time. */
+/* Events without a duration. */
 static void fold_note(struct process *process, struct process_thread *thread,
                       const struct event *event)
 {

@@ -43,9 +43,8 @@ bool loading_waits_for_storage(const struct rule_context *context)
            !loading_takes_all_cores(context);
 }
 
-/* How much of its loading a trainer that loads by itself sleeps, more than half of it: by
- * looks at it; without any, what its sleep in all leaves for loading though all else were
- * sleep. */
+/* Does a trainer that loads by itself sleep for more than half of that time? By samples of its
+ * thread; without any, by its sleep less all of the step that is not loading. */
 static bool sleeps_while_loading(const struct rule_context *context)
 {
     const struct steps_summary *train = context->train;

@@ -1,4 +1,4 @@
-/* What a question about ops is asked of: which table, and of how much time. */
+/* The table that a query for ops reads, and the time that it covers. */
 #include <math.h>
 
 #include "query/ops_inside.h"

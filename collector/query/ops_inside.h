@@ -122,11 +122,11 @@ void ops_sums_saving(const struct ops_saving *saving, double steps,
  * those of collectives, count as far as they fit into it. NaN: as they are. */
 void ops_sums_fit(double compute_ns, struct ops_answer *answer);
 
-/* Which table is asked. False, with the reason, where the group that was asked for is not
+/* Chooses the table to read. False, with the reason, where the group that was asked for is not
  * known. */
 bool ops_choose_table(struct ops_asking *asking, struct ops_answer *answer);
 
-/* The time that rows are a share of, and how many steps they are told of. */
+/* Sets the time that shares are of, and the number of steps. */
 void ops_measure_window(struct ops_asking *asking, const struct steps_answer *steps,
                         struct ops_answer *answer);
 

@@ -197,11 +197,11 @@ MUST_CHECK int outer_query(struct store *store, const struct selection *selectio
 MUST_CHECK int ops_query(struct store *store, const struct selection *selection,
                          const struct ops_request *request, struct ops_answer *answer);
 
-/* What a user calls them; NULL ends each. */
+/* Their names in requests and options; NULL-terminated. */
 extern const char *const ops_sort_words[];  /* of enum ops_sort */
 extern const char *const ops_group_words[]; /* of enum group_by */
 
-/* The number of such a word; -1 for no word of theirs. */
+/* The number of such a name; -1 if there is none. */
 int ops_sort_of(const char *word);
 int ops_group_of(const char *word);
 

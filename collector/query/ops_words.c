@@ -1,4 +1,4 @@
-/* What a user calls the columns and groups of ops. */
+/* Names of the columns and groups of ops. */
 #include <stddef.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What a user calls what a status names. */
+/* Names of states and sources; sessions by their id. */
 #include <stddef.h>
 #include <string.h>
 

@@ -102,9 +102,8 @@ struct steps_request {
 
 struct steps_answer {
     struct answer head;
-    struct step_row
-        *rows; /* by start; training and validation together; not all of them
-                              where decimated */
+    /* By start, training and validation together; some of them only where decimated. */
+    struct step_row *rows;
     uint32_t row_count;
     bool decimated;          /* rows are the shortest and longest step of each bucket */
     struct step_mean *means; /* by time; where decimated, else none */

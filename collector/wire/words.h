@@ -9,7 +9,8 @@ const char *wire_role_word(uint32_t role);          /* enum wire_role */
 const char *wire_level_word(uint32_t level);        /* enum wire_level */
 const char *wire_source_word(uint32_t source);      /* enum wire_source */
 const char *wire_source_state_word(uint32_t state); /* enum wire_source_state */
-const char *
-wire_phase_word(uint32_t phase); /* enum event_phase; EVENT_PHASES: "other" */
+
+/* enum event_phase; "other" for EVENT_PHASES. */
+const char *wire_phase_word(uint32_t phase);
 
 #endif

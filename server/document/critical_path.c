@@ -1,5 +1,5 @@
-/* What the median recorded step of the window waited for, from its
- * beginning to its end, and what steps would take if something in them were gone. */
+/* What the median recorded step of the window waited for, from its beginning to its end, and what
+ * steps would take if something in them were gone. */
 #include <math.h>
 
 #include "document/document.h"

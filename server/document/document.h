@@ -1,6 +1,6 @@
 /* Answers of the queries as JSON: what the endpoints, the stream, the run store and
- * `analyze --json` give out. Pure: a document comes from its answer alone. The caller deletes
- * it; where memory is short, members are missing. Each in the file of its name. */
+ * `analyze --json` give out. A document is made of its answer alone. The caller deletes it; where
+ * memory is short, members are missing. Each in the file of its name. */
 #ifndef DOCUMENT_DOCUMENT_H
 #define DOCUMENT_DOCUMENT_H
 
@@ -31,12 +31,12 @@ struct replay_answer;
 
 #define JUDGEMENT_FIXED 8u
 
-/* What is said of findings: judge/judge.h. */
+/* Findings with what the user and time made of them: judge/judge.h. */
 struct judgement {
     struct findings findings; /* with what the user said; pinned ones first */
     struct standing_entry fixed[JUDGEMENT_FIXED]; /* newest first */
     uint32_t fixed_count;
-    bool served; /* whoever reads it can ask a server for what it names */
+    bool served; /* a server answers the requests that it names */
 };
 
 cJSON *status_json(const struct status_answer *answer);
@@ -57,7 +57,7 @@ cJSON *gpu_points_json(const struct gpu_answer *answer);
 cJSON *ranks_json(const struct ranks_answer *answer);
 cJSON *overhead_json(const struct overhead_answer *answer, double server_cpu_pct);
 cJSON *host_json(const struct host_answer *answer);
-/* As its numbers are; and as it was judged (judge/judge.h). */
+/* With the findings of its numbers alone; with those of judge/judge.h. */
 cJSON *bottlenecks_json(const struct bottlenecks_answer *answer);
 cJSON *bottlenecks_judged_json(const struct bottlenecks_answer *answer,
                                const struct judgement *judgement);

@@ -1,4 +1,4 @@
-/* Handlers of traces over HTTP; their context is struct server_context (routes.h). */
+/* Handlers of traces over HTTP; their context is struct server_context (api/context.h). */
 #ifndef TRACE_TRACE_H
 #define TRACE_TRACE_H
 

@@ -15,20 +15,6 @@
 #define CHUNK       512u
 #define PIECE_NS    INT64_C(1000000000) /* where no step ends, about a second at a time */
 
-uint32_t file_text(struct file_texts *texts, uint32_t name)
-{
-    uint32_t length;
-
-    if (name == 0 || name >= texts->count)
-        return 0;
-    if (texts->ids[name] == 0) {
-        const char *text = trace_names_get(texts->names, name, &length);
-
-        texts->ids[name] = texts_intern(texts->process->texts, text, length) + 1;
-    }
-    return texts->ids[name] - 1;
-}
-
 /* The text of an event in a group's table. */
 static uint32_t group_text(struct feeding *feeding, enum group_by by,
                            const struct event *event)

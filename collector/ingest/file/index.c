@@ -19,7 +19,7 @@ bool file_index_open(struct file_index *index, void *items, uint32_t *count)
     return list != NULL && index->slots != NULL;
 }
 
-/* The place of the item that begins with `key`, or the free one that it would have. */
+/* The slot of the item that begins with `key`, or the free slot where it belongs. */
 static uint32_t *index_find(const struct file_index *index, const char *list,
                             const void *key)
 {

@@ -1,4 +1,4 @@
-/* An array whose items are there once each, and an index that finds them. Item 0 is nobody's.
+/* An array of unique items and the index that finds them. Item 0 is reserved.
  * `items` points at the pointer that owns the array: free() both that and `slots`. */
 #ifndef INGEST_FILE_INDEX_H
 #define INGEST_FILE_INDEX_H
@@ -9,9 +9,8 @@
 #include "wire/attributes.h"
 
 struct file_index {
-    uint32_t
-        key_bytes; /* those in front that tell an item apart: whole words of four, at
-                            most 16 */
+    /* The first bytes of an item, which tell it apart: whole words of four, at most 16. */
+    uint32_t key_bytes;
     uint32_t item_bytes; /* in all */
     uint32_t items_max;  /* a power of two from 1024 on */
     uint32_t capacity;   /* of the array */

@@ -78,3 +78,11 @@ uint32_t file_word_of(const struct file_word *words, size_t count, const char *n
     }
     return 0;
 }
+
+void file_skip(struct file *file, uint64_t offset, enum file_skip reason)
+{
+    struct file_result *result = file->result;
+
+    if (result->skipped[reason]++ == 0)
+        result->first_offset[reason] = offset;
+}

@@ -11,14 +11,6 @@
 #define DEVICE_PRIVATE  20
 #define DURATION_MAX_NS (INT64_C(1000000) * 1000000000) /* eleven days */
 
-void file_skip(struct file *file, uint64_t offset, enum file_skip reason)
-{
-    struct file_result *result = file->result;
-
-    if (result->skipped[reason]++ == 0)
-        result->first_offset[reason] = offset;
-}
-
 /* NULL when there are too many. */
 static struct file_thread *find_thread(struct file *file, uint32_t pid, uint32_t tid)
 {

@@ -46,7 +46,7 @@ void session_collect(uint32_t flags)
 {
     session.flush_ticks = probe_ticks();
     session_call_begins("a flush");
-    int error = session.library.flush(flags);
+    int error = session.cupti.flush(flags);
 
     if (flushing_ended(error, watchdog_end()))
         session_recover();

@@ -68,7 +68,7 @@ enum stamps_change session_take_stamp(void)
 {
     session_call_begins("a question for the time");
     enum stamps_change change =
-        stamps_take(&session.drain.stamps, session.library.get_timestamp);
+        stamps_take(&session.drain.stamps, session.cupti.get_timestamp);
 
     session_call_ends();
     return change;
@@ -109,7 +109,7 @@ void session_say_clock(void)
         return;
     session.detail_clock = clock;
     session.detail_graphs = session.graphs;
-    state_detail(&session.library, session.drain.kinds_known, stamps_clock_name(clock),
+    state_detail(&session.cupti, session.drain.kinds_known, stamps_clock_name(clock),
                  session.detail, sizeof(session.detail));
     (void)snprintf(session.detail + strlen(session.detail),
                    sizeof(session.detail) - strlen(session.detail), "%s",
@@ -141,7 +141,7 @@ void session_whole_graphs_on(void)
 
     if (!session.wants_graphs)
         return;
-    if (session.library.version < WHOLE_GRAPHS_VERSION) {
+    if (session.cupti.version < WHOLE_GRAPHS_VERSION) {
         session.graphs =
             ", CUDA graphs by their nodes: this CUPTI may crash on the whole";
     } else if (atomic_load_explicit(&cupti_words.yielded, memory_order_relaxed) != 0) {
@@ -152,7 +152,7 @@ void session_whole_graphs_on(void)
             ", CUDA graphs by their nodes: CUDA may have been in use before";
     } else {
         session_call_begins("turning recording on");
-        session.graphs_on = session.library.enable(CUPTI_GRAPH) == CUPTI_OK;
+        session.graphs_on = session.cupti.enable(CUPTI_GRAPH) == CUPTI_OK;
         session_call_ends();
         session.graphs = session.graphs_on
                              ? ", CUDA graphs as a whole: copies, collectives and gaps "
@@ -165,7 +165,7 @@ void session_whole_graphs_on(void)
 void session_whole_graphs_off(void)
 {
     session_call_begins("turning recording off");
-    (void)session.library.disable(CUPTI_GRAPH);
+    (void)session.cupti.disable(CUPTI_GRAPH);
     session_call_ends();
     session.graphs_on = false;
 }
@@ -192,8 +192,8 @@ static void all_kinds_off(void)
 {
     session_call_begins("turning recording off");
     for (size_t i = 0; i < KINDS; i++)
-        (void)session.library.disable(kinds[i]);
-    (void)calls_enable(&session.drain.calls, &session.library, false);
+        (void)session.cupti.disable(kinds[i]);
+    (void)calls_enable(&session.drain.calls, &session.cupti, false);
     session_call_ends();
 }
 
@@ -201,10 +201,10 @@ static void all_kinds_off(void)
 static void all_kinds_on_again(void)
 {
     session_call_begins("turning recording on");
-    (void)session.library.enable(CUPTI_RUNTIME);
-    (void)session.library.enable(CUPTI_DRIVER);
+    (void)session.cupti.enable(CUPTI_RUNTIME);
+    (void)session.cupti.enable(CUPTI_DRIVER);
     for (size_t i = 0; i < KINDS; i++)
-        (void)session.library.enable(kinds[i]);
+        (void)session.cupti.enable(kinds[i]);
     session_call_ends();
     if (session.on)
         atomic_store_explicit(&session.on_since, probe_ticks(), memory_order_relaxed);
@@ -231,12 +231,12 @@ bool session_switch_off(void)
 void session_switch_on(void)
 {
     session_call_begins("turning recording on");
-    int error = calls_enable(&session.drain.calls, &session.library, true);
+    int error = calls_enable(&session.drain.calls, &session.cupti, true);
 
     if (error == CUPTI_OK)
-        error = session.library.enable(CUPTI_KERNEL);
+        error = session.cupti.enable(CUPTI_KERNEL);
     for (size_t i = 1; i < KINDS && error == CUPTI_OK; i++)
-        (void)session.library.enable(
+        (void)session.cupti.enable(
             kinds[i]); /* without one of them there is still much */
     session_call_ends();
     if (error != CUPTI_OK) {
@@ -256,9 +256,9 @@ void session_promise_zeroes(size_t zeroed)
 {
     size_t bytes = sizeof(zeroed);
 
-    if (session.library.set_attribute == NULL)
+    if (session.cupti.set_attribute == NULL)
         return;
     session_call_begins("being told of its buffers");
-    (void)session.library.set_attribute(ZEROED_BUFFERS, &bytes, &zeroed);
+    (void)session.cupti.set_attribute(ZEROED_BUFFERS, &bytes, &zeroed);
     session_call_ends();
 }

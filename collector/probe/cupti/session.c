@@ -55,10 +55,10 @@ static void share_buffers(void)
     uint8_t per_thread = 0;
     size_t bytes = sizeof(per_thread);
 
-    if (!done && session.library.set_attribute != NULL &&
+    if (!done && session.cupti.set_attribute != NULL &&
         atomic_load_explicit(&cupti_words.yielded, memory_order_relaxed) == 0) {
         session_call_begins("being told of its buffers");
-        (void)session.library.set_attribute(PER_THREAD_BUFFERS, &bytes, &per_thread);
+        (void)session.cupti.set_attribute(PER_THREAD_BUFFERS, &bytes, &per_thread);
         session_call_ends();
     }
     done = true;
@@ -67,10 +67,10 @@ static void share_buffers(void)
 static int register_ours(void)
 {
     session_call_begins("registering for its buffers");
-    int error = session.library.register_callbacks(buffers_request, buffers_complete);
+    int error = session.cupti.register_callbacks(buffers_request, buffers_complete);
 
-    if (error == CUPTI_OK && session.library.set_thread_ids != NULL)
-        (void)session.library.set_thread_ids(1);
+    if (error == CUPTI_OK && session.cupti.set_thread_ids != NULL)
+        (void)session.cupti.set_thread_ids(1);
     session_call_ends();
     return error;
 }
@@ -278,7 +278,7 @@ static bool is_free(const struct arrival *arrival)
 
     if (!words_go_in())
         return true;
-    bool free = arrive_is_free(&session.library, ask, arrival);
+    bool free = arrive_is_free(&session.cupti, ask, arrival);
 
     words_let_go();
     return free;
@@ -295,7 +295,7 @@ static bool begin(void)
         session_become(WIRE_STATE_UNAVAILABLE, "the probe has no room for GPU work");
         return false;
     }
-    if (!arrive(&session.library, &arrival))
+    if (!arrive(&session.cupti, &arrival))
         return false;
     atomic_store_explicit(&cupti_words.arrived, 1, memory_order_relaxed);
     if (!is_free(&arrival))
@@ -305,7 +305,7 @@ static bool begin(void)
         return false;
     }
     session_call_begins("a question for its records");
-    drain_open(&session.drain, &session.library);
+    drain_open(&session.drain, &session.cupti);
     session_call_ends();
     drain_give_up(
         &session.drain); /* who reads knows from the first step on that we tell */

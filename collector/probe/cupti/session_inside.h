@@ -18,7 +18,7 @@
 struct session {
     /* Ticks since when all of it is recorded; 0. Relaxed: the training thread compares it. */
     _Atomic uint64_t on_since;
-    struct cupti_library library;
+    struct cupti_library cupti;
     struct drain drain;
     enum wire_source_state state;
     const char *why; /* it is so, as the page has it but for what hangs or fails */

@@ -76,7 +76,7 @@ int fill_open_descriptor(struct fill *fill, int descriptor)
     return 0;
 }
 
-/* One like /dev/zero, which never ends; a terminal does. */
+/* Such as /dev/zero, which never ends. Terminals are read. */
 static bool is_device(int descriptor)
 {
     struct stat status;
